@@ -1,0 +1,1 @@
+"""Any Linux device as a Kubernetes extended resource."""

@@ -1,0 +1,1 @@
+"""Generated from api/ by `make proto`; not edited by hand."""

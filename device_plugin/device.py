@@ -1,0 +1,68 @@
+"""What a device is: frozen values and the rules of its identity. No I/O."""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+# A device ID is a DNS label; the longest replica suffix must fit behind the device's own part,
+# whatever `replicas` says today, so that changing it renames nobody.
+ID_LIMIT = 63
+MAX_REPLICAS = 10_000
+_SUFFIX_ROOM = len(f"-r{MAX_REPLICAS - 1}")
+_HASH_LENGTH = 8
+_REPLICA_SUFFIX = re.compile(r"-r\d+$")
+
+NO_VALUES: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One device node that a container gets.
+
+    `host_path` is what the container runtime is given (never with the host root),
+    `path` where the container finds it: a template, because it may hold `{index}`.
+    """
+
+    host_path: str
+    path: str
+    permissions: str = "rw"
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device that can be offered: `replicas` schedulable units of one physical thing."""
+
+    id: str
+    nodes: tuple[Node, ...] = ()  # the primary node first
+    replicas: int = 1
+    values: Mapping[str, str] = field(default=NO_VALUES)  # captures, for placeholders
+    attributes: Mapping[str, str | int | bool] = field(default=NO_VALUES)
+
+    @property
+    def replica_ids(self) -> list[str]:
+        return [self.id, *(f"{self.id}-r{k}" for k in range(1, self.replicas))]
+
+
+def device_id(readable: str, identity: str) -> str:
+    """Name a device: `readable` itself where it can stand as it is, else adapted, with a hash.
+
+    The hash is of `identity`, which must say in full what makes the device this one and no other.
+    """
+    label = re.sub(r"[^a-z0-9]+", "-", readable.lower()).strip("-")
+    room = ID_LIMIT - _SUFFIX_ROOM
+    if label == readable and len(label) <= room and not _REPLICA_SUFFIX.search(label):
+        return label
+    digest = hashlib.sha256(identity.encode(errors="surrogateescape")).hexdigest()[:_HASH_LENGTH]
+    head = label[: room - _HASH_LENGTH - 1].rstrip("-")
+    return f"{head}-{digest}" if head else f"d-{digest}"
+
+
+def natural_key(text: str) -> list[tuple[int, int | str]]:
+    """Sort key under which ttyUSB2 comes before ttyUSB10."""
+    return [
+        (0, int(piece)) if piece.isdecimal() else (1, piece)
+        for piece in re.split(r"(\d+)", text)
+        if piece
+    ]
