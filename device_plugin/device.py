@@ -4,7 +4,6 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 # A device ID is a DNS label; the longest replica suffix must fit behind the device's own part,
 # whatever `replicas` says today, so that changing it renames nobody.
@@ -14,19 +13,17 @@ _SUFFIX_ROOM = len(f"-r{MAX_REPLICAS - 1}")
 _HASH_LENGTH = 8
 _REPLICA_SUFFIX = re.compile(r"-r\d+$")
 
-NO_VALUES: Mapping[str, str] = MappingProxyType({})
-
 
 @dataclass(frozen=True, slots=True)
 class Node:
     """One device node that a container gets.
 
-    `host_path` is what the container runtime is given (never with the host root),
-    `path` where the container finds it: a template, because it may hold `{index}`.
+    `host_path` is what the container runtime is given (never with the host root), `to` a template
+    of where the container finds it; empty means under the same path.
     """
 
     host_path: str
-    path: str
+    to: str = ""
     permissions: str = "rw"
 
 
@@ -37,8 +34,8 @@ class Device:
     id: str
     nodes: tuple[Node, ...] = ()  # the primary node first
     replicas: int = 1
-    values: Mapping[str, str] = field(default=NO_VALUES)  # captures, for placeholders
-    attributes: Mapping[str, str | int | bool] = field(default=NO_VALUES)
+    values: Mapping[str, str] = field(default_factory=dict)  # captures, for placeholders
+    attributes: Mapping[str, str | int | bool] = field(default_factory=dict)
 
     @property
     def replica_ids(self) -> list[str]:
@@ -66,3 +63,23 @@ def natural_key(text: str) -> list[tuple[int, int | str]]:
         for piece in re.split(r"(\d+)", text)
         if piece
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What discovery found at one look: a device, and what is wrong with it if anything is.
+
+    `claims` are the real paths of the primary nodes: they belong to one device only.
+    """
+
+    device: Device
+    problem: str = ""
+    claims: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one selector found; `note` says why that is nothing, or what was passed over."""
+
+    candidates: tuple[Candidate, ...] = ()
+    note: str = ""

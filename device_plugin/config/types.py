@@ -1,14 +1,20 @@
 """The config file's types: what a key is called, what it may hold, what it means when left out.
 
-Field names are the keys of the file (`with` is `with_` here). Values are checked by `decode`
-(shape) and `rules` (meaning); code that holds a `Config` may rely on every rule.
+Field names are the keys of the file (`with` is `with_` here). `decode` reads the file by these
+types, `rules` checks what they cannot say; code that holds a `Config` may rely on every rule.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import msgspec
 
-Duration = Annotated[float, msgspec.Meta(description="as in Go: 500ms, 30s, 1m30s")]
+from device_plugin.device import MAX_REPLICAS
+
+HOUR = 3600.0
+# Every float of the config is a duration: seconds here, text as in Go in the file.
+AuditInterval = Annotated[float, msgspec.Meta(ge=0.1, le=24 * HOUR)]
+Grace = Annotated[float, msgspec.Meta(ge=60, le=10 * 365 * 24 * HOUR)]
 Scalar = str | int | bool
 
 
@@ -24,7 +30,7 @@ class Companion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Virtual(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Devices that consist of nothing but their number: licences, or a trial without hardware."""
 
-    count: int
+    count: Annotated[int, msgspec.Meta(ge=0, le=10_000)]
     attributes: dict[str, Scalar] = {}
     capacity: dict[str, str] = {}
 
@@ -37,11 +43,11 @@ class Selector(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     to: str | None = None
     permissions: str = "rw"
     with_: tuple[str | Companion, ...] = msgspec.field(default=(), name="with")
-    replicas: int = 1
+    replicas: Annotated[int, msgspec.Meta(ge=1, le=MAX_REPLICAS)] = 1
 
 
 class PerContainer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    max: int | None = None
+    max: Annotated[int, msgspec.Meta(ge=1)] | None = None
     distinct: bool = False
 
 
@@ -74,5 +80,16 @@ class Resource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: Literal[1]
     resources: tuple[Resource, ...]
-    audit_interval: Duration = 10.0
-    removed_grace: Duration = 3600.0
+    audit_interval: AuditInterval = 10.0
+    removed_grace: Grace = HOUR
+
+
+# Keys and values of the design that this version does not know: refused like any other, but
+# nobody is told that they are misspelt.
+LATER: Mapping[type, frozenset[str]] = {
+    Config: frozenset(("api", "dra", "runtimes")),
+    Resource: frozenset(("api", "dra", "health", "runtimes")),
+    Selector: frozenset(("exec", "gpu", "health", "nodes", "pci", "usb", "vfio", "where")),
+    Container: frozenset(("cdi",)),
+    Allocation: frozenset(("numa",)),
+}

@@ -1,0 +1,55 @@
+"""Finding devices: one module a kind, each with a function `find`.
+
+A selector answers for itself alone; `discover` asks all of them in file order and settles who has
+a node that several of them claim.
+"""
+
+from dataclasses import dataclass, field, replace
+
+from device_plugin.config import Config, Resource, Selector
+from device_plugin.device import Candidate, Found
+from device_plugin.discovery import path, virtual
+from device_plugin.host import Look
+
+
+@dataclass(slots=True)
+class Discovered:
+    """What the selectors of one resource found at one look."""
+
+    candidates: list[Candidate] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def discover(look: Look, config: Config) -> dict[str, Discovered]:
+    """Ask every selector; by resource, in file order."""
+    owners: dict[str, str] = {}
+    return {resource.name: _discover(look, resource, owners) for resource in config.resources}
+
+
+def _discover(look: Look, resource: Resource, owners: dict[str, str]) -> Discovered:
+    discovered = Discovered()
+    for index, selector in enumerate(resource.devices):
+        found = _find(look, resource, selector, index)
+        if found.note:
+            discovered.notes.append(found.note)
+        for candidate in found.candidates:
+            discovered.candidates.append(_settle(candidate, resource.name, owners))
+    return discovered
+
+
+def _find(look: Look, resource: Resource, selector: Selector, index: int) -> Found:
+    if selector.virtual is not None:
+        before = sum(other.virtual is not None for other in resource.devices[:index])
+        return virtual.find(selector.virtual, selector.replicas, resource.name, before)
+    return path.find(look, selector)
+
+
+def _settle(candidate: Candidate, resource: str, owners: dict[str, str]) -> Candidate:
+    """First come, first served: by node, and by ID, which is unique over all resources."""
+    name = f"{resource} (device {candidate.device.id})"
+    claims = (*candidate.claims, f"ID {candidate.device.id}")
+    taken = next((claim for claim in claims if claim in owners), None)
+    if taken is not None:
+        return replace(candidate, problem=f"{taken} already belongs to {owners[taken]}")
+    owners.update(dict.fromkeys(claims, name))
+    return candidate

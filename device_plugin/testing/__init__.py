@@ -1,0 +1,46 @@
+"""An embedded kubelet to test device plugins against, in any language, without a cluster."""
+
+from device_plugin.testing.kubelet import FakeKubelet
+from device_plugin.testing.pods import Container, ContainerStatus, Pod, PodRecord
+from device_plugin.testing.records import (
+    AdmissionError,
+    Call,
+    ContainerError,
+    DeviceList,
+    KubeletPanic,
+    NodeStatus,
+    Panic,
+    Registration,
+    RuntimeRefusal,
+)
+from device_plugin.testing.runtime import (
+    ContainerConfig,
+    Created,
+    CreatedDevice,
+    DeviceConfig,
+    MountConfig,
+    Runtime,
+)
+
+__all__ = [
+    "AdmissionError",
+    "Call",
+    "Container",
+    "ContainerConfig",
+    "ContainerError",
+    "ContainerStatus",
+    "Created",
+    "CreatedDevice",
+    "DeviceConfig",
+    "DeviceList",
+    "FakeKubelet",
+    "KubeletPanic",
+    "MountConfig",
+    "NodeStatus",
+    "Panic",
+    "Pod",
+    "PodRecord",
+    "Registration",
+    "Runtime",
+    "RuntimeRefusal",
+]

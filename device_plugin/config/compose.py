@@ -1,0 +1,124 @@
+"""Text -> YAML nodes with their places, within bounds of depth and size."""
+
+import re
+from typing import Any, Protocol
+
+import yaml
+from yaml.composer import Composer
+from yaml.nodes import Node
+from yaml.resolver import Resolver
+
+from device_plugin.config.problem import Place, Refused, show
+
+SIZE_LIMIT = 1 << 20  # of the file, and of what its aliases make of it
+DEPTH_LIMIT = 32  # a config needs 8
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_UNREADABLE = re.compile(
+    r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+)
+_HINTS = (
+    (re.compile(r":\s+\{[\w.]*\}\S"), "quote a value that begins with `{`"),
+    (re.compile(r"^\s*\t"), "indent with spaces, not tabs"),
+    (re.compile(r"[:-]\s+[@`%]"), "quote a value that begins with `@`, `%` or a backtick"),
+    (re.compile(r"[:-]\s+\*"), "quote a value that begins with `*`"),
+    (re.compile(r":.*:\s"), "quote a value that holds `: `"),
+)
+
+
+class _Mark(Protocol):
+    line: int
+    column: int
+
+
+def place_of(mark: _Mark | None) -> Place:
+    return (mark.line + 1, mark.column + 1) if mark else (1, 1)
+
+
+def compose(text: str) -> Node:
+    """Read the one document of the text, or raise Refused."""
+    if bad := _UNREADABLE.search(text):
+        line = text.count("\n", 0, bad.start()) + 1
+        column = bad.start() - text.rfind("\n", 0, bad.start())
+        message = f"the character U+{ord(bad[0]):04X} may not stand in YAML; remove it"
+        raise Refused(message, (line, column))
+    try:
+        node = _Composer(text).document()
+    except yaml.MarkedYAMLError as error:
+        raise _syntax(error, text) from None
+    if node is None:
+        raise Refused("the file holds only comments" if text.strip() else "the file is empty")
+    return node
+
+
+class _Composer(Composer, Resolver):
+    """PyYAML's composer, with a look at each event before it becomes a node.
+
+    So depth is bounded before anything recurses, and size before any alias is followed.
+    """
+
+    def __init__(self, text: str) -> None:
+        Composer.__init__(self)
+        Resolver.__init__(self)
+        self._parser = _Loader(text)
+        self.check_event = self._parser.check_event
+        self.peek_event = self._parser.peek_event
+        self._open: list[tuple[str | None, int]] = []  # collections: anchor, size before it
+        self._sizes: dict[str, int] = {}  # of the anchors whose node is complete
+        self._size = 0
+
+    def document(self) -> Node | None:
+        self.get_event()
+        if self.check_event(yaml.StreamEndEvent):
+            return None
+        node = self.compose_document()
+        if not self.check_event(yaml.StreamEndEvent):
+            raise _refused("a second document begins here; one file is one", self.peek_event())
+        return node
+
+    def get_event(self) -> yaml.Event:
+        event: yaml.Event = self._parser.get_event()
+        match event:
+            case yaml.AliasEvent(anchor=str(anchor)):
+                self._alias(event, anchor)
+            case yaml.ScalarEvent(anchor=anchor, value=value):
+                self._size += len(value) + 1
+                if anchor is not None:
+                    self._sizes[anchor] = len(value) + 1
+            case yaml.CollectionStartEvent(anchor=anchor):
+                if len(self._open) == DEPTH_LIMIT:
+                    raise _refused(f"nested deeper than {DEPTH_LIMIT} levels", event)
+                self._open.append((anchor, self._size))
+                self._size += 1
+            case yaml.CollectionEndEvent():
+                ended, before = self._open.pop()
+                if ended is not None:
+                    self._sizes[ended] = self._size - before
+        return event
+
+    def _alias(self, event: yaml.Event, anchor: str) -> None:
+        if any(anchor == around for around, _ in self._open):
+            raise _refused(f"the alias `*{show(anchor)}` stands inside of its own value", event)
+        self._size += self._sizes.get(anchor, 0)  # an unknown one is the composer's to refuse
+        if self._size > SIZE_LIMIT:
+            raise _refused("with its aliases written out this file is larger than 1 MiB", event)
+
+
+def _refused(message: str, event: yaml.Event) -> Refused:
+    return Refused(message, place_of(event.start_mark))
+
+
+def _syntax(error: yaml.MarkedYAMLError, text: str) -> Refused:
+    line, _ = place = place_of(error.problem_mark or error.context_mark)
+    message = f"not YAML: {show(error.problem or 'syntax error')}"
+    if error.context:
+        message += f" {show(error.context)}"
+    if error.context_mark and error.context_mark.line + 1 != line:
+        message += f" that begins in line {error.context_mark.line + 1}"
+    # The parser often notices one line late.
+    rows = text.split("\n")[max(line - 2, 0) : line]
+    for row in reversed(rows):
+        hint = next((hint for pattern, hint in _HINTS if pattern.search(row)), None)
+        if hint:
+            return Refused(f"{message}; {hint}", place)
+    return Refused(message, place)

@@ -1,0 +1,187 @@
+"""YAML nodes -> the types of `types.py`, with every problem and its place."""
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import yaml
+from msgspec import UNSET, inspect
+
+from device_plugin.config.compose import place_of
+from device_plugin.config.problem import Report, Where, listed, near, show
+from device_plugin.config.scalars import SCALAR_TAGS, Wrong, named, quoted, scalar, string
+from device_plugin.config.types import LATER, Config
+
+_TAG = "tag:yaml.org,2002:"
+_TAGS = SCALAR_TAGS | {f"{_TAG}map", f"{_TAG}seq"}
+_LATER = "is not supported by this version"
+
+
+def decode(root: yaml.Node, report: Report) -> Config | None:
+    """Read as much as can be read: a value that was refused is UNSET in what comes out."""
+    report.place((), place_of(root.start_mark))
+    if not isinstance(root, yaml.MappingNode):
+        what = "a list" if isinstance(root, yaml.SequenceNode) else "a single value"
+        report.at((), f"a config is a mapping with `version` and `resources`, not {what}")
+        return None
+    config: Config | Any = _Decoder(report).value(root, _config_type(), ())
+    return config if known(config) else None
+
+
+def known(value: object) -> bool:
+    """Tell whether a value of a decoded config was good."""
+    return value is not UNSET
+
+
+@cache
+def _config_type() -> inspect.Type:
+    return inspect.type_info(Config)
+
+
+class _Decoder:
+    def __init__(self, report: Report) -> None:
+        self._report = report
+
+    def value(self, node: yaml.Node, kind: inspect.Type, where: Where) -> Any:  # noqa: ANN401
+        try:
+            return self._read(node, kind, where)
+        except Wrong as wrong:
+            self._report.add(where, place_of(node.start_mark), str(wrong))
+            return UNSET
+
+    def _read(self, node: yaml.Node, kind: inspect.Type, where: Where) -> Any:  # noqa: ANN401
+        if node.tag not in _TAGS:
+            raise Wrong(f"the tag `{show(_shorthand(node.tag))}` is not taken; remove it")
+        kind = _unwrap(kind, node)
+        match node, kind:
+            case yaml.MappingNode(), inspect.StructType():
+                return self._struct(node, kind, where)
+            case yaml.MappingNode(), inspect.DictType():
+                return self._dict(node, kind, where)
+            case yaml.SequenceNode(), inspect.VarTupleType(item_type=item):
+                return self._list(node, item, where)
+            case yaml.ScalarNode(), _:
+                return scalar(node, kind, _label(where))
+        if placeholder := _bare_placeholder(node):
+            raise Wrong(f"YAML reads {placeholder} as a mapping; quote it: {quoted(placeholder)}")
+        what = "a list" if isinstance(node, yaml.SequenceNode) else "a mapping"
+        raise Wrong(f"{_label(where)} must be {named(kind)}, not {what}")
+
+    def _struct(self, node: yaml.MappingNode, kind: inspect.StructType, where: Where) -> Any:  # noqa: ANN401
+        fields = {field.encode_name: field for field in kind.fields}
+        values = {field.name: UNSET for field in kind.fields if field.required}
+        for key, key_node, item in self._pairs(node, where):
+            if field := fields.get(key):
+                values[field.name] = self.value(item, field.type, (*where, key))
+            else:
+                message = _unknown(key, kind)
+                self._report.add((*where, key), place_of(key_node.start_mark), message)
+        for key, field in fields.items():
+            if field.required and not self._report.has((*where, key)):
+                self._report.at(where, f"`{key}` is missing{_of(where)}")
+        return kind.cls(**values)
+
+    def _dict(self, node: yaml.MappingNode, kind: inspect.DictType, where: Where) -> Any:  # noqa: ANN401
+        found: dict[str, Any] = {}
+        for key, key_node, item in self._pairs(node, where):
+            try:
+                string(key_node, f"a key of {_label(where)}")
+            except Wrong as wrong:
+                self._report.add((*where, key), place_of(key_node.start_mark), str(wrong))
+                continue
+            value = self.value(item, kind.value_type, (*where, key))
+            if known(value):
+                found[key] = value
+        return found
+
+    def _list(self, node: yaml.SequenceNode, kind: inspect.Type, where: Where) -> Any:  # noqa: ANN401
+        found = []
+        for index, item in enumerate(node.value):
+            self._report.place((*where, index), place_of(item.start_mark))
+            found.append(self.value(item, kind, (*where, index)))
+        return tuple(found)
+
+    def _pairs(
+        self, node: yaml.MappingNode, where: Where
+    ) -> Iterator[tuple[str, yaml.ScalarNode, yaml.Node]]:
+        """Walk a mapping's keys; refuse those that are no text, and those that come again."""
+        for key, item in node.value:
+            place = place_of(key.start_mark)
+            if not isinstance(key, yaml.ScalarNode) or key.tag not in SCALAR_TAGS:
+                self._report.add((*where, ""), place, "a key must be a string; quote it")
+            elif key.tag == f"{_TAG}merge":
+                message = "merge keys (`<<`) are not taken; write the keys out"
+                self._report.add((*where, "<<"), place, message)
+            elif self._report.has(inside := (*where, key.value)):
+                line = self._report.line(inside)
+                message = f"duplicate key `{show(key.value)}`; the first is in line {line}"
+                self._report.add(inside, place, message)
+            else:
+                self._report.place(inside, place_of(item.start_mark), place)
+                yield key.value, key, item
+
+
+def _unwrap(kind: inspect.Type, node: yaml.Node) -> inspect.Type:
+    """Of several types, choose the one that the node looks like."""
+    if isinstance(kind, inspect.Metadata):
+        return _unwrap(kind.type, node)
+    if not isinstance(kind, inspect.UnionType):
+        return kind
+    kinds = [_unwrap(one, node) for one in kind.types if not isinstance(one, inspect.NoneType)]
+    for one in kinds:
+        match node, one:
+            case yaml.MappingNode(), inspect.StructType() if not _bare_placeholder(node):
+                return one
+            case yaml.ScalarNode(tag=tag), inspect.IntType() if tag == f"{_TAG}int":
+                return one
+            case yaml.ScalarNode(tag=tag), inspect.BoolType() if tag == f"{_TAG}bool":
+                return one
+    return next((one for one in kinds if isinstance(one, inspect.StrType)), kinds[0])
+
+
+def _bare_placeholder(node: yaml.Node) -> str | None:
+    """`{path}` without quotes is a mapping of `path` to nothing."""
+    match node:
+        case yaml.MappingNode(
+            flow_style=True, value=[(yaml.ScalarNode(value=key), yaml.ScalarNode(value=""))]
+        ):
+            return f"{{{show(key)}}}"
+    return None
+
+
+def _shorthand(tag: str) -> str:
+    return f"!!{tag.removeprefix(_TAG)}" if tag.startswith(_TAG) else tag
+
+
+def _label(where: Where) -> str:
+    """Name a value for a message."""
+    if not where:
+        return "the config"
+    last = where[-1]
+    return f"`{show(last)}`" if isinstance(last, str) else f"an item of {_label(where[:-1])}"
+
+
+def _of(where: Where) -> str:
+    return f" in {_label(where)}" if where else ""
+
+
+def _unknown(key: str, kind: inspect.StructType) -> str:
+    shown = show(key)
+    if key in LATER.get(kind.cls, ()):
+        return f"`{key}` {_LATER}"
+    names = [field.encode_name for field in kind.fields]
+    for field in kind.fields:
+        if key in _keys_below(field.type):
+            return f"unknown key `{shown}`; it belongs under `{field.encode_name}`"
+    if meant := near(key, names):
+        return f"unknown key `{shown}`; did you mean `{meant}`?"
+    return f"unknown key `{shown}`; there are {listed(names, 'and')}"
+
+
+def _keys_below(kind: inspect.Type) -> frozenset[str]:
+    match kind:
+        case inspect.VarTupleType(item_type=item):
+            return _keys_below(item)
+        case inspect.StructType(fields=fields):
+            return frozenset(field.encode_name for field in fields)
+    return frozenset()

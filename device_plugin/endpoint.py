@@ -1,0 +1,120 @@
+"""A plugin's socket in the kubelet's device-plugins folder: made, watched over, removed.
+
+A socket name is never used twice, and a socket is registered at most once: kubelets tell the
+clients of a resource apart by it, and a server that stops removes whatever has its path by then.
+"""
+
+import contextlib
+import os
+import re
+import secrets
+import socket
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import grpc
+
+from device_plugin._api.deviceplugin.v1beta1 import deviceplugin_pb2_grpc as pb_grpc
+from device_plugin.plugin import MAX_STREAMS, Plugin
+
+KUBELET_SOCKET = "kubelet.sock"
+PREFIX = "py-device-plugin-"
+SUFFIX = ".sock"
+_PATH_LIMIT = 107  # bytes of a unix socket's path, unix(7)
+_TOKEN_BYTES = 4
+_READABLE = 30  # characters of the resource's name that help a reader of the folder
+_CALLS = 4  # threads beside those that streams hold
+_GRACE = 0.3  # seconds for calls in flight when a server stops
+
+Identity = tuple[int, int, int]
+
+
+def socket_name(folder: Path, resource: str) -> str:
+    """A new name for a socket of `resource`.
+
+    Raises OSError if the folder's path leaves no room for one.
+    """
+    token = secrets.token_hex(_TOKEN_BYTES)
+    room = _PATH_LIMIT - len(os.fsencode(folder)) - len(f"/{PREFIX}-{token}{SUFFIX}")
+    if room < 0:
+        raise OSError(f"the path {folder} is {-room} bytes too long for a unix socket in it")
+    readable = re.sub(r"[^A-Za-z0-9]+", "-", resource.partition("/")[2])
+    return f"{PREFIX}{readable[: min(room, _READABLE)]}-{token}{SUFFIX}"
+
+
+def identity(path: Path) -> Identity | None:
+    """What tells a socket from its successor at the same path; None where there is none.
+
+    Inode numbers are reused at once on some file systems, hence the time; not the inode's change
+    time, which a mere chmod or relabelling moves.
+    """
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    if not stat.S_ISSOCK(status.st_mode):
+        return None
+    return status.st_dev, status.st_ino, status.st_mtime_ns
+
+
+def remove_leftovers(folder: Path) -> list[str]:
+    """Remove sockets with our prefix at which nobody answers; returns their names."""
+    removed = []
+    for path in folder.glob(f"{PREFIX}*{SUFFIX}"):
+        if stat.S_ISSOCK(path.lstat().st_mode) and _is_dead(path):
+            with contextlib.suppress(FileNotFoundError):
+                path.unlink()
+                removed.append(path.name)
+    return removed
+
+
+def _is_dead(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(1)
+        try:
+            probe.connect(os.fspath(path))
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            return False
+    return False
+
+
+class Endpoint:
+    """A gRPC server on a socket of its own, serving from construction to `stop`."""
+
+    def __init__(self, folder: Path, plugin: Plugin) -> None:
+        """Raises OSError, with what to do, where no socket can be made."""
+        self.plugin = plugin
+        self.name = socket_name(folder, plugin.resource)
+        self._path = folder / self.name
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise OSError(_unusable(folder))
+        self._threads = ThreadPoolExecutor(MAX_STREAMS + _CALLS, thread_name_prefix=plugin.resource)
+        self._server = grpc.server(self._threads)
+        pb_grpc.add_DevicePluginServicer_to_server(plugin, self._server)
+        try:
+            self._server.add_insecure_port(f"unix:{self._path}")
+        except RuntimeError as error:
+            raise OSError(f"cannot listen on {self._path}: {error}") from None
+        self._server.start()
+        self._identity = identity(self._path)
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether the socket file is still there and still ours."""
+        return self._identity is not None and identity(self._path) == self._identity
+
+    def stop(self) -> None:
+        """End the streams, see their RPCs finish, then close and remove the socket."""
+        self.plugin.end_streams()
+        self.plugin.wait_for_streams(_GRACE)
+        self._server.stop(_GRACE).wait()
+        self._threads.shutdown(wait=False)
+
+
+def _unusable(folder: Path) -> str:
+    if not folder.is_dir():
+        return f"{folder} does not exist: is the kubelet's folder mounted, and the right one?"
+    return f"{folder} is not writable: run as root, or give this user the folder"

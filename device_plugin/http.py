@@ -1,0 +1,106 @@
+"""/healthz, /readyz and /metrics, without a thread that polls."""
+
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingTCPServer
+from typing import Any
+
+Page = Callable[[], tuple[bool, str]]  # whether all is well, and the body
+
+_MAX_REQUESTS = 8  # at once; a probe and a scrape are two
+_TIMEOUT = 10  # seconds for a client to say what it wants
+_MAX_PORT = 65535
+
+
+def address(text: str) -> tuple[str, int] | None:
+    """`:8080`, `127.0.0.1:8080` or `[::1]:8080`; None for `off`. Raises ValueError for others."""
+    if text == "off":
+        return None
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > _MAX_PORT:
+        raise ValueError(f"{text!r} is no address: write :8080, 127.0.0.1:8080 or off")
+    return host.strip("[]"), int(port)
+
+
+class WebServer(ThreadingTCPServer):
+    """Serves `pages` by path until `stop`."""
+
+    allow_reuse_address = True
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, where: tuple[str, int], pages: Mapping[str, Page]) -> None:
+        """Raises OSError where the address cannot be had."""
+        host, port = where
+        both = not host and socket.has_dualstack_ipv6()
+        if both or ":" in host:
+            self.address_family = socket.AF_INET6
+        super().__init__((host, port), _Handler, bind_and_activate=False)
+        if both:
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        self.pages = pages
+        self._free = threading.BoundedSemaphore(_MAX_REQUESTS)
+        self._stopping = False
+        try:
+            self.server_bind()
+            self.server_activate()
+        except OSError:
+            self.server_close()
+            raise
+        self._thread = threading.Thread(target=self._serve, name="http", daemon=True)
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        port: int = self.server_address[1]
+        return port
+
+    def stop(self) -> None:
+        self._stopping = True
+        self.socket.shutdown(socket.SHUT_RDWR)  # wakes the thread
+        self._thread.join()
+        self.server_close()
+
+    def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
+        """Turn a crowd away instead of giving each a thread."""
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
+        """A client that goes away is nothing to log."""
+
+    def _serve(self) -> None:
+        while not self._stopping:
+            self.handle_request()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: WebServer
+    timeout = _TIMEOUT
+
+    def do_GET(self) -> None:
+        page = self.server.pages.get(self.path.partition("?")[0])
+        if page is None:
+            self.send_error(HTTPStatus.NOT_FOUND)
+            return
+        well, body = page()
+        content = body.encode()
+        self.send_response(HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE)
+        self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Probes come every few seconds: nothing to log."""

@@ -1,0 +1,76 @@
+"""Structured logs: JSON for the daemon, aligned text on a terminal; one line a fact."""
+
+import logging
+import sys
+import threading
+import time
+from typing import TextIO
+
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+LEVELS = ("debug", "info", "warning", "error")
+_FIRST = ("timestamp", "level", "event", "resource", "device")
+
+
+def configure(level: str, *, as_json: bool, stream: TextIO | None = None) -> None:
+    """Send our logs, and what libraries log, to `stream` (stderr) in one form."""
+    stream = stream or sys.stderr
+    shared: list[Processor] = [
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        _in_reading_order,
+    ]
+    render: list[Processor] = (
+        [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+        if as_json
+        else [structlog.dev.ConsoleRenderer(colors=stream.isatty())]
+    )
+    structlog.configure(
+        processors=[RateLimit(), *shared, *render],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(stream),
+    )
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *render],
+        )
+    )
+    logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+
+
+class RateLimit:
+    """A structlog processor that keeps a flapping device from filling the disk.
+
+    Each (event, resource) has a budget that refills; what was dropped is counted in the next line
+    that passes.
+    """
+
+    BURST = 200.0  # lines
+    REFILL = 1.0  # lines a second
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._budgets: dict[tuple[str, str], tuple[float, float, int]] = {}
+
+    def __call__(self, _: WrappedLogger, __: str, event: EventDict) -> EventDict:
+        key = (str(event.get("event")), str(event.get("resource", "")))
+        now = time.monotonic()
+        with self._lock:
+            budget, then, dropped = self._budgets.get(key, (self.BURST, now, 0))
+            budget = min(self.BURST, budget + (now - then) * self.REFILL)
+            passes = budget >= 1
+            self._budgets[key] = (budget - 1, now, 0) if passes else (budget, now, dropped + 1)
+        if not passes:
+            raise structlog.DropEvent
+        if dropped:
+            event["dropped_before"] = dropped
+        return event
+
+
+def _in_reading_order(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """When, how bad, what, and about which resource and device; then the rest."""
+    first = {key: event[key] for key in _FIRST if key in event}
+    return {**first, **event}

@@ -1,0 +1,244 @@
+"""The gRPC face of one resource: inventory to protobuf and back, nothing else.
+
+Contract: the kubelet's v1beta1 device plugin API (api/deviceplugin/v1beta1).
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+import grpc
+import structlog
+
+from device_plugin import allocation
+from device_plugin._api.deviceplugin.v1beta1 import deviceplugin_pb2 as pb
+from device_plugin._api.deviceplugin.v1beta1 import deviceplugin_pb2_grpc as pb_grpc
+from device_plugin.allocation import Grant, Refused, Share
+from device_plugin.config import Resource
+from device_plugin.health import HandedOut, Numbers, node_numbers
+from device_plugin.host import Host, Unusable
+from device_plugin.inventory import Inventory, Snapshot
+from device_plugin.metrics import Metrics
+
+OPTIONS = pb.DevicePluginOptions(get_preferred_allocation_available=True)
+MAX_STREAMS = 8  # the kubelet holds one, two around a registration; each takes a thread
+
+
+class Plugin(pb_grpc.DevicePluginServicer):
+    """Answers for one resource on one socket; `changed` is called when a stream opens or ends."""
+
+    def __init__(
+        self,
+        *,
+        resource: Resource,
+        inventory: Inventory,
+        host: Host,
+        handed_out: HandedOut,
+        metrics: Metrics,
+        changed: Callable[[], None],
+    ) -> None:
+        self._resource = resource
+        self._inventory = inventory
+        self._host = host
+        self._handed_out = handed_out
+        self._metrics = metrics
+        self._changed = changed
+        self._log = structlog.get_logger().bind(resource=resource.name)
+        self._lock = threading.Lock()
+        self._ending = False
+        self.streams = 0  # open now: from the call to the end of its RPC
+        self.was_opened = False
+
+    @property
+    def resource(self) -> str:
+        return self._resource.name
+
+    def wait_for_streams(self, timeout: float) -> None:
+        """Wait until the RPC of every stream is finished, at most `timeout` seconds."""
+        self._inventory.wait_for(lambda: not self.streams, timeout)
+
+    def end_streams(self) -> None:
+        """Let every ListAndWatch return; `streams` falls as their RPCs finish."""
+        self._ending = True
+        self._inventory.wake()
+
+    def GetDevicePluginOptions(
+        self, request: pb.Empty, context: grpc.ServicerContext
+    ) -> pb.DevicePluginOptions:
+        return OPTIONS
+
+    def ListAndWatch(
+        self, request: pb.Empty, context: grpc.ServicerContext
+    ) -> Iterator[pb.ListAndWatchResponse]:
+        """Send the list at once, then whenever it differs from what this stream last sent."""
+        self._open_stream(context)
+        pace = Pace()
+        name, inventory = self._resource.name, self._inventory
+        seen: Snapshot | None = None
+        sent: pb.ListAndWatchResponse | None = None
+
+        def over() -> bool:
+            return self._ending or not context.is_active()
+
+        def news() -> bool:
+            return over() or inventory.snapshot(name) is not seen
+
+        while inventory.wait_for(news) and not over():
+            seen = inventory.snapshot(name)
+            message = list_message(seen)
+            if message != sent:
+                yield message
+                sent = message
+                inventory.wait_for(over, pace.after_send(time.monotonic()))
+
+    def GetPreferredAllocation(
+        self, request: pb.PreferredAllocationRequest, context: grpc.ServicerContext
+    ) -> pb.PreferredAllocationResponse:
+        snapshot = self._inventory.snapshot(self._resource.name)
+        return pb.PreferredAllocationResponse(
+            container_responses=[
+                pb.ContainerPreferredAllocationResponse(deviceIDs=self._prefer(snapshot, container))
+                for container in request.container_requests
+            ]
+        )
+
+    def Allocate(
+        self, request: pb.AllocateRequest, context: grpc.ServicerContext
+    ) -> pb.AllocateResponse:
+        try:
+            with self._measured():
+                answers = [self._allocate(c.devices_ids) for c in request.container_requests]
+        except Refused as why:
+            self._log.warning("allocation refused", reason=str(why))
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(why))
+        return pb.AllocateResponse(container_responses=answers)
+
+    def PreStartContainer(
+        self, request: pb.PreStartContainerRequest, context: grpc.ServicerContext
+    ) -> pb.PreStartContainerResponse:
+        return pb.PreStartContainerResponse()  # never required: Allocate has done all there is
+
+    def _open_stream(self, context: grpc.ServicerContext) -> None:
+        with self._lock:
+            full = self.streams >= MAX_STREAMS
+            if not full and context.add_callback(self._stream_finished):
+                self.streams += 1
+                self.was_opened = True
+        if full:
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, f"{MAX_STREAMS} streams are open")
+        self._changed()
+
+    def _stream_finished(self) -> None:
+        with self._lock:
+            self.streams -= 1
+        self._inventory.wake()  # a parked stream is not woken by its own cancellation
+        self._changed()
+
+    def _prefer(
+        self, snapshot: Snapshot, request: pb.ContainerPreferredAllocationRequest
+    ) -> list[str]:
+        return allocation.prefer(
+            self._resource,
+            snapshot,
+            request.available_deviceIDs,
+            request.must_include_deviceIDs,
+            request.allocation_size,
+        )
+
+    def _allocate(self, ids: Iterable[str]) -> pb.ContainerAllocateResponse:
+        snapshot = self._inventory.snapshot(self._resource.name)
+        shares = allocation.shares(self._resource, snapshot, ids)
+        numbers = self._check_nodes(shares)
+        grant = allocation.grant(self._resource, shares, self._host.local)
+        self._check_mounts(grant)
+        try:
+            self._handed_out.remember(numbers)
+        except OSError as error:
+            self._log.error("cannot remember what was handed out", error=str(error))
+        self._log.info("allocated", devices=[share.id for share in shares])
+        return grant_message(grant)
+
+    def _check_nodes(self, shares: list[Share]) -> dict[str, Numbers]:
+        """The node numbers by device; refuses what a runtime would fail to create."""
+        look = self._host.look()
+        found: dict[str, Numbers] = {}
+        for share in shares:
+            device = share.device
+            try:
+                found.setdefault(device.id, node_numbers(look, device))
+            except Unusable as why:
+                raise Refused(f"device {device.id} of {self._resource.name}: {why}") from None
+        return found
+
+    def _check_mounts(self, grant: Grant) -> None:
+        """A runtime makes a missing mount source an empty folder; rather say that it is missing."""
+        look = self._host.look()
+        for host_path, _, _ in grant.mounts:
+            if self._host.sees(host_path):
+                try:
+                    look.entry(host_path)
+                except Unusable as why:
+                    raise Refused(f"mount {host_path} of {self._resource.name} {why}") from None
+
+    @contextmanager
+    def _measured(self) -> Iterator[None]:
+        started, outcome = time.monotonic(), "error"
+        try:
+            yield
+            outcome = "ok"
+        except Refused:
+            outcome = "refused"
+            raise
+        finally:
+            self._metrics.allocated(self._resource.name, outcome, time.monotonic() - started)
+
+
+class Pace:
+    """How long a stream rests after a message, so that a flapping device cannot wear the kubelet.
+
+    Each message costs the kubelet a checkpoint with fsync. What changes during the rest goes out
+    as one message after it. Single changes go at once; a budget that refills bounds the rest.
+    """
+
+    REST = 0.002  # seconds: lets the changes of one moment become one message
+    BUDGET = 400.0  # messages
+    REFILL = 20.0  # messages a second
+
+    def __init__(self) -> None:
+        self._budget, self._then = self.BUDGET, 0.0
+
+    def after_send(self, now: float) -> float:
+        """Seconds to rest; `now` is monotonic."""
+        if self._then:
+            refilled = self._budget + (now - self._then) * self.REFILL
+            self._budget = min(self.BUDGET, refilled)
+        self._then = now
+        self._budget = max(0.0, self._budget - 1)
+        return self.REST if self._budget >= 1 else 1 / self.REFILL
+
+
+def list_message(snapshot: Snapshot) -> pb.ListAndWatchResponse:
+    """The whole list: replicas follow the health of their device."""
+    return pb.ListAndWatchResponse(
+        devices=[
+            pb.Device(ID=id_, health="Healthy" if listed.healthy else "Unhealthy")
+            for listed in snapshot.devices
+            for id_ in listed.device.replica_ids
+        ]
+    )
+
+
+def grant_message(grant: Grant) -> pb.ContainerAllocateResponse:
+    return pb.ContainerAllocateResponse(
+        envs=grant.env,
+        annotations=grant.annotations,
+        mounts=[
+            pb.Mount(host_path=host_path, container_path=path, read_only=read_only)
+            for host_path, path, read_only in grant.mounts
+        ],
+        devices=[
+            pb.DeviceSpec(host_path=n.host_path, container_path=n.to, permissions=n.permissions)
+            for n in grant.nodes
+        ],
+    )

@@ -1,0 +1,256 @@
+"""One resource at the kubelet: serve, register, notice when that is lost, stop.
+
+A thread per resource looks at facts and does what follows from them; events and the audit only
+wake it. The facts: is our socket file still ours, which kubelet.sock is there, is ListAndWatch
+open. What follows from them is in `_step`.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+import structlog
+
+from device_plugin._api.deviceplugin.v1beta1 import deviceplugin_pb2 as pb
+from device_plugin._api.deviceplugin.v1beta1 import deviceplugin_pb2_grpc as pb_grpc
+from device_plugin.endpoint import KUBELET_SOCKET, Endpoint, Identity, identity
+from device_plugin.plugin import OPTIONS, Plugin
+
+VERSION = "v1beta1"
+REGISTER_DEADLINE = 15.0  # seconds; the kubelet dials back for up to 10 within the call
+STREAM_DEADLINE = 5.0  # seconds from an accepted registration to its ListAndWatch
+STEADY = 10.0  # seconds after which a stream that ends is no sign of trouble
+FIRST_DELAY, LONGEST_DELAY = 0.2, 15.0  # seconds between attempts; doubling, with jitter
+
+# The kubelet's errors come as UNKNOWN with a text; these are gRPC's own.
+_ADVICE = {
+    grpc.StatusCode.UNAVAILABLE: "nobody answers there: the kubelet is down or starting",
+    grpc.StatusCode.DEADLINE_EXCEEDED: "no answer in time: the kubelet hangs, or cannot reach us",
+    grpc.StatusCode.UNIMPLEMENTED: "whoever answers there is no kubelet",
+}
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A Register call in flight."""
+
+    kubelet: Identity
+    channel: grpc.Channel
+    future: "grpc.Future[pb.Empty]"
+    started: float
+
+    def close(self) -> None:
+        self.future.cancel()
+        self.channel.close()
+
+
+@dataclass(frozen=True)
+class _Accepted:
+    """A registration that the kubelet accepted."""
+
+    kubelet: Identity
+    since: float
+
+
+class Server(threading.Thread):
+    """Keeps one resource registered until `stop`."""
+
+    def __init__(
+        self,
+        resource: str,
+        folder: Path,
+        make_plugin: Callable[[Callable[[], None]], Plugin],
+    ) -> None:
+        """`make_plugin` takes what to call when a stream opens or ends."""
+        super().__init__(name=f"server {resource}")
+        self.resource = resource
+        self._folder = folder
+        self._make_plugin = make_plugin
+        self._kubelet_socket = folder / KUBELET_SOCKET
+        self._log = structlog.get_logger().bind(resource=resource)
+        self._woken = threading.Event()
+        self._stopping = False
+        self._endpoint: Endpoint | None = None
+        self._call: _Call | None = None
+        self._accepted: _Accepted | None = None
+        self._tried: Identity | None = None  # the kubelet that the failures below are about
+        self._failures = 0
+        self._not_before = 0.0
+        self._problem = "starting"
+
+    def wake(self) -> None:
+        """Look at the facts again."""
+        self._woken.set()
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._woken.set()
+
+    @property
+    def registered(self) -> bool:
+        return self._accepted is not None
+
+    @property
+    def streams(self) -> int:
+        endpoint = self._endpoint
+        return endpoint.plugin.streams if endpoint is not None else 0
+
+    @property
+    def problem(self) -> str:
+        """Why the kubelet does not see the devices now; empty while it does."""
+        if not self.registered:
+            return self._problem
+        return "" if self.streams else "registered, ListAndWatch is not open"
+
+    def run(self) -> None:
+        while not self._stopping:
+            self._woken.clear()
+            try:
+                wait = self._step(time.monotonic())
+            except Exception:  # noqa: BLE001 - a bug must not end the thread
+                self._log.exception("registration failed unexpectedly")
+                wait = LONGEST_DELAY
+            self._woken.wait(wait)
+        self._end_call()
+        if self._endpoint is not None:
+            self._endpoint.stop()
+
+    def _step(self, now: float) -> float | None:
+        """Do what the facts ask for; returns seconds until the next look, None for no limit."""
+        if not self._serve():
+            self._failures += 1
+            return _delay(self._failures)
+        kubelet = identity(self._kubelet_socket)
+        if self._call is not None and self._call.kubelet != kubelet:
+            self._end_call()
+        if kubelet is None:
+            self._accepted = None
+            self._say(f"waiting for the kubelet: no socket at {self._kubelet_socket}")
+            return None
+        if self._call is not None:
+            if not self._call.future.done():
+                return None
+            self._take_answer(self._call, now)
+        if self._accepted is not None:
+            lost, wait = self._is_lost(self._accepted, kubelet, now)
+            if not lost:
+                return wait
+            self._lose(self._accepted, lost, now)
+        return self._register(kubelet, now)
+
+    def _serve(self) -> bool:
+        """Listen on a socket of ours, a new one if the old is gone."""
+        if self._endpoint is not None and not self._endpoint.is_listening:
+            self._log.info("socket is gone", socket=self._endpoint.name)
+            self._drop_endpoint()
+        if self._endpoint is None:
+            try:
+                self._endpoint = Endpoint(self._folder, self._make_plugin(self.wake))
+            except OSError as error:
+                self._say(str(error))
+                return False
+        return True
+
+    def _drop_endpoint(self) -> None:
+        self._end_call()
+        self._accepted = None
+        if self._endpoint is not None:
+            self._endpoint.stop()
+            self._endpoint = None
+
+    def _is_lost(
+        self, accepted: _Accepted, kubelet: Identity, now: float
+    ) -> tuple[str, float | None]:
+        """Why the registration holds no longer, or until when it may still turn out so."""
+        assert self._endpoint is not None  # noqa: S101 - _serve() has seen to it
+        plugin = self._endpoint.plugin
+        if accepted.kubelet != kubelet:
+            return "the kubelet restarted", None
+        if plugin.streams:
+            return "", None
+        if plugin.was_opened:
+            return "the kubelet ended ListAndWatch", None
+        left = accepted.since + STREAM_DEADLINE - now
+        if left <= 0:
+            return f"no ListAndWatch within {STREAM_DEADLINE:g} s of the registration", None
+        return "", left
+
+    def _lose(self, accepted: _Accepted, why: str, now: float) -> None:
+        """The kubelet does not have us any more. A first time is mended at once, a series slowly.
+
+        The socket is given up too: it has been registered, and no socket is registered twice.
+        """
+        self._say(why)
+        self._drop_endpoint()
+        steady = now - accepted.since >= STEADY
+        self._failures = 1 if steady else self._failures + 1
+        self._not_before = now + (_delay(self._failures - 1) if self._failures > 1 else 0)
+
+    def _register(self, kubelet: Identity, now: float) -> float | None:
+        """Start a Register call, unless this kubelet has failed us just now."""
+        if kubelet != self._tried:
+            self._tried, self._failures, self._not_before = kubelet, 0, now
+        if now < self._not_before:
+            return self._not_before - now
+        if self._endpoint is None:
+            return 0
+        if self._endpoint.plugin.streams:  # somebody streams without our having registered
+            self._drop_endpoint()
+            return 0
+        channel = grpc.insecure_channel(
+            f"unix:{self._kubelet_socket}",
+            # Nothing of an earlier kubelet's connection may slow this one down.
+            options=[("grpc.use_local_subchannel_pool", 1), ("grpc.enable_retries", 0)],
+        )
+        request = pb.RegisterRequest(
+            version=VERSION,
+            endpoint=self._endpoint.name,
+            resource_name=self.resource,
+            options=OPTIONS,
+        )
+        stub = pb_grpc.RegistrationStub(channel)
+        future = stub.Register.future(request, timeout=REGISTER_DEADLINE)
+        self._call = _Call(kubelet, channel, future, now)
+        future.add_done_callback(lambda _: self.wake())
+        return None
+
+    def _take_answer(self, call: _Call, now: float) -> None:
+        error = call.future.exception()
+        self._end_call()
+        if error is None:
+            self._accepted = _Accepted(call.kubelet, now)
+            self._problem = ""
+            self._log.info("registered", took_ms=round((now - call.started) * 1000, 1))
+            return
+        self._failures += 1
+        self._not_before = now + _delay(self._failures)
+        self._say(self._reason(error))
+
+    def _reason(self, error: BaseException) -> str:
+        if not isinstance(error, grpc.RpcError) or not isinstance(error, grpc.Call):
+            return str(error) or type(error).__name__
+        advice = _ADVICE.get(error.code())
+        if advice is not None:
+            return f"{self._kubelet_socket}: {advice}"
+        return f"the kubelet refused: {error.details()}"
+
+    def _end_call(self) -> None:
+        if self._call is not None:
+            self._call.close()
+            self._call = None
+
+    def _say(self, problem: str) -> None:
+        """Log a reason once, for as long as it is the reason."""
+        if problem != self._problem:
+            self._problem = problem
+            self._log.warning("not registered", reason=problem)
+
+
+def _delay(failures: int) -> float:
+    """Seconds to wait after so many failures in a row."""
+    longest = min(LONGEST_DELAY, FIRST_DELAY * 2.0 ** min(failures - 1, 16))
+    return longest * random.uniform(0.8, 1.2)  # noqa: S311 - jitter

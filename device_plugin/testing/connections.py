@@ -1,0 +1,197 @@
+"""The kubelet's table of plugin connections, with the behaviour of two releases (A4, A5, A7)."""
+
+import os
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import grpc
+
+from device_plugin._api.deviceplugin.v1beta1 import deviceplugin_pb2 as pb
+from device_plugin.testing.checkpoint import Checkpoint
+from device_plugin.testing.devices import Endpoint
+from device_plugin.testing.endpoints import PluginClient, PluginError
+from device_plugin.testing.records import Device, DeviceList, Registration
+from device_plugin.testing.state import State
+
+Behaviour = Literal["1.36", "1.37"]
+_JOIN_TIMEOUT = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    directory: Path
+    behaviour: Behaviour
+    dial_timeout: float
+    rpc_timeout: float
+
+
+class Connections:
+    def __init__(self, settings: Settings, state: State, checkpoint: Checkpoint) -> None:
+        self._settings = settings
+        self._state = state
+        self._checkpoint = checkpoint
+        self._clients: dict[str, list[PluginClient]] = {}
+        self._live: set[PluginClient] = set()  # orphans too: those that no table knows any more
+        self._threads: list[threading.Thread] = []
+
+    def connect(self, registration: Registration, context: grpc.ServicerContext) -> PluginClient:
+        """Dial and ask for the options, all inside the plugin's Register call (A4)."""
+        settings = self._settings
+        # filepath.Join: an absolute endpoint ends up below the folder, an empty one is the folder.
+        path = os.path.normpath(f"{settings.directory}/{registration.endpoint}")
+        client = PluginClient(
+            registration, path, rpc_timeout=settings.rpc_timeout, record=self._state.record
+        )
+        with self._state.changing():
+            generation = self._state.generation
+            self._live.add(client)
+            self._enter(client)
+        try:
+            if not context.add_callback(client.abandon):
+                client.abandon()
+            remaining = context.time_remaining()
+            client.dial(min(settings.dial_timeout, remaining or settings.dial_timeout))
+            options = client.options(context.time_remaining())
+            self._connected(client, options, generation)
+        except PluginError:
+            with self._state.changing():
+                self._leave(client)
+            self._close(client)
+            raise
+        return client
+
+    def start_stream(self, client: PluginClient) -> None:
+        thread = threading.Thread(
+            target=self._run, args=(client,), name=f"kubelet-{client.resource}", daemon=True
+        )
+        with self._state.condition:
+            if client not in self._live:
+                return
+            self._threads = [old for old in self._threads if old.is_alive()]
+            self._threads.append(thread)
+            thread.start()
+
+    def disconnect(self, client: PluginClient) -> None:
+        """Drop one client: its connection, its devices' health, its place in the table (A7)."""
+        with self._state.changing():
+            self._leave(client)
+        self._close(client)
+        with self._state.changing():
+            self._disconnected(client)
+
+    def close_all(self) -> None:
+        """The kubelet exits: connections drop, and nobody is left to think about devices."""
+        with self._state.changing():
+            clients, threads = list(self._live), self._threads
+            self._clients.clear()
+            self._threads = []
+        for client in clients:
+            self._close(client)
+        for thread in threads:
+            thread.join(_JOIN_TIMEOUT)
+
+    def _enter(self, client: PluginClient) -> None:
+        if self._settings.behaviour == "1.36":
+            self._clients[client.resource] = [client]  # an older one is forgotten, not closed
+        else:
+            self._clients.setdefault(client.resource, []).append(client)
+
+    def _lookup(self, client: PluginClient) -> PluginClient | None:
+        """Find whom the kubelet takes for this client: that is the defect of 1.36 (A5)."""
+        for candidate in self._clients.get(client.resource, ()):
+            if self._settings.behaviour == "1.36" or candidate.path == client.path:
+                return candidate
+        return None
+
+    def _leave(self, client: PluginClient) -> None:
+        found = self._lookup(client)
+        if found:
+            self._clients[client.resource].remove(found)
+
+    def _connected(
+        self, client: PluginClient, options: pb.DevicePluginOptions, generation: int
+    ) -> None:
+        with self._state.changing():
+            if self._state.generation != generation:
+                raise PluginError("context canceled")
+            endpoints = self._state.devices.endpoints
+            known = endpoints.get(client.resource, [])
+            if self._settings.behaviour == "1.36":
+                known = []
+            else:
+                known = [old for old in known if old.client and old.stopped is None]
+                if any(old.client and old.client.path == client.path for old in known):
+                    raise PluginError(
+                        f"device plugin {client.resource} is registered at {client.path} already"
+                    )
+            endpoints[client.resource] = [*known, Endpoint(client, options)]
+            client.connected = True
+
+    def _run(self, client: PluginClient) -> None:
+        registration = client.registration
+        with self._state.changing():
+            registration.stream_opened = time.monotonic()
+        failure = None
+        try:
+            for message in client.lists():
+                self._receive(client, message)
+        except PluginError as error:
+            failure = str(error)
+        with self._state.changing():
+            registration.stream_ended = time.monotonic()
+            registration.stream_error = failure
+            found = self._lookup(client)
+        if found:
+            self.disconnect(found)
+
+    def _receive(self, client: PluginClient, message: pb.ListAndWatchResponse) -> None:
+        received = time.monotonic()
+        devices = [_device(device) for device in message.devices]
+        record = DeviceList(
+            received=received,
+            resource=client.resource,
+            devices=tuple((device.id, device.health, device.numa or ()) for device in devices),
+            socket=client.path,
+            registration=client.registration.number,
+        )
+        with self._state.changing():
+            if client not in self._live:
+                return
+            self._state.lists.setdefault(client.resource, []).append(record)
+            for uid in self._state.devices.receive(client.resource, devices):
+                self._state.sync_pod(uid)
+            self._state.look_for_panics(client.resource)
+        failure = self._checkpoint.write()
+        if failure:
+            with self._state.changing():
+                self._state.errors.append(failure)
+
+    def _disconnected(self, client: PluginClient) -> None:
+        """PluginDisconnected: 1.36 goes by the resource, later releases by the socket (A5)."""
+        devices = self._state.devices
+        known = devices.endpoints.get(client.resource, [])
+        if self._settings.behaviour == "1.37":
+            others = [old for old in known if not old.client or old.client.path != client.path]
+            if others and len(others) < len(known):
+                devices.endpoints[client.resource] = others
+                return
+            if others:
+                return
+        if known:
+            devices.mark_unhealthy(client.resource)
+            known[-1].stopped = time.monotonic()
+
+    def _close(self, client: PluginClient) -> None:
+        with self._state.changing():
+            self._live.discard(client)
+        client.close()
+
+
+def _device(device: pb.Device) -> Device:
+    numa = None
+    if device.HasField("topology"):
+        numa = tuple(node.ID for node in device.topology.nodes)
+    return Device(device.ID, device.health, numa)

@@ -1,0 +1,279 @@
+"""An embedded kubelet: as much of one as a device plugin can notice.
+
+A black-box peer for plugins in any language: it shares nothing with the rest of this package but
+the generated API. What it does and says is taken from a real kubelet; "A5" and the like name rows
+of the contract that it was written from.
+"""
+
+import contextlib
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+from device_plugin.testing.allocation import Allocator
+from device_plugin.testing.checkpoint import Checkpoint
+from device_plugin.testing.connections import Behaviour, Connections, Settings
+from device_plugin.testing.containers import Containers
+from device_plugin.testing.faults import Faults
+from device_plugin.testing.listener import KUBELET_SOCKET, Listener, clean_up
+from device_plugin.testing.pods import Pod, PodRecord
+from device_plugin.testing.records import AdmissionError
+from device_plugin.testing.registration import Registrar
+from device_plugin.testing.runtime import Created, Runtime
+from device_plugin.testing.state import State
+from device_plugin.testing.views import Views
+
+
+class FakeKubelet(Views):
+    """A kubelet on paper, on a real socket in `directory`. As a context manager it starts at once.
+
+    `behaviour` says which release's handling of a second instance of a plugin applies (A5): in
+    "1.36" the end of any old stream disconnects the newest client of that resource, from "1.37" on
+    clients are told apart by their sockets. `seed` makes the random orders repeatable.
+    """
+
+    def __init__(
+        self,
+        directory: str | Path,
+        *,
+        behaviour: Behaviour = "1.37",
+        runtime: Runtime | None = None,
+        status_interval: float = 10.0,
+        grace: float = 300.0,
+        dial_timeout: float = 10.0,
+        rpc_timeout: float = 60.0,
+        allow_panic: bool = False,
+        seed: int | None = None,
+    ) -> None:
+        super().__init__(State(seed=seed, allow_panic=allow_panic))
+        self.directory = Path(directory).absolute()
+        self._status_interval = status_interval
+        self._grace = grace
+        checkpoint = Checkpoint(self.directory, self._state)
+        settings = Settings(self.directory, behaviour, dial_timeout, rpc_timeout)
+        self._faults = Faults(self._state)
+        self._connections = Connections(settings, self._state, checkpoint)
+        self._registrar = Registrar(self._state, self._connections, self._faults)
+        self._allocator = Allocator(self._state, checkpoint)
+        self._containers = Containers(self._state, self._allocator, runtime or Runtime())
+        self._admission = threading.Lock()  # pods are admitted one after the other (A4)
+        self._listener: Listener | None = None
+        self._ticker: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self.running:
+            self.stop()
+        if error is None:
+            self._state.check()
+        elif self.panics:
+            error.add_note(f"the kubelet had panicked: {'; '.join(map(str, self.panics))}")
+
+    # --- life ---
+
+    def start(self, *, readmit: bool = True) -> None:
+        """Start as a new process: clean the folder, listen, admit the Pods again (A1, A14).
+
+        With readmit=False, Pods wait for `readmit()`: as when a plugin wins the race.
+        """
+        if self.running:
+            raise RuntimeError("the kubelet is running already")
+        self.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        clean_up(self.directory)
+        with self._state.changing():
+            self._state.generation += 1
+            self._state.running = True
+            self._state.devices = self._state.devices.restarted(time.monotonic())
+            for uid in self._state.active():
+                self._state.sync_pod(uid)
+        if readmit:
+            self.readmit()
+        self._tick()
+        self._listener = Listener(self.directory, self._registrar)
+        self._ticker = threading.Thread(target=self._keep_ticking, daemon=True)
+        self._ticker.start()
+
+    def stop(self) -> None:
+        """Exit: connections drop, kubelet.sock stays behind and refuses (A1)."""
+        with self._state.changing():
+            if not self._state.running:
+                raise RuntimeError("the kubelet is not running")
+            self._state.running = False
+            self._state.generation += 1  # held calls and late threads notice
+        self._connections.close_all()
+        if self._listener is not None:
+            self._listener.close()
+        if self._ticker is not None:
+            self._ticker.join()
+        self._listener = self._ticker = None
+
+    def restart(self, *, readmit: bool = True, times: int = 1) -> None:
+        """Stop and start, or do so several times in quick succession."""
+        for _ in range(times):
+            self.stop()
+            self.start(readmit=readmit)
+
+    def _keep_ticking(self) -> None:
+        with self._state.condition:
+            generation = self._state.generation
+            while not self._state.condition.wait_for(
+                lambda: self._state.generation != generation, timeout=self._status_interval
+            ):
+                self._tick()
+
+    def _tick(self) -> None:
+        with self._state.changing():
+            now = time.monotonic()
+            self._state.node_status = self._state.devices.node_status(now, self._grace)
+
+    # --- pods ---
+
+    def admit(self, pod: Pod) -> Pod:
+        """Admit a Pod, which allocates its devices; AdmissionError if it is rejected (A8)."""
+        self._require_running()
+        record = PodRecord(pod)
+        with self._admission:
+            with self._state.changing():
+                self._state.pods[pod.uid] = record
+            self._allocator.admit(record)
+        self._state.check()
+        return pod
+
+    def admit_and_drop(self, pod: Pod) -> None:
+        """Allocate for a Pod that a later admission check rejects: nobody tells the plugin (A8)."""
+        self.admit(pod)
+        with self._state.changing():
+            message = "Pod was rejected: Predicate NodeAffinity failed"
+            self._state.pods[pod.uid].fail("NodeAffinity", message)
+
+    def readmit(self) -> None:
+        """Admit all Pods again, as at every kubelet start (A14).
+
+        Running containers are skipped; the others demand healthy devices at once, and without them
+        the Pod is Failed.
+        """
+        self._require_running()
+        with self._admission:
+            with self._state.condition:
+                records = [record for record in self._state.pods.values() if record.active]
+            for record in records:
+                with contextlib.suppress(AdmissionError):  # it is in the Pod's status
+                    self._allocator.admit(record, starting=True)
+        self._state.check()
+
+    def remove(self, pod: Pod) -> None:
+        """End a Pod. Its IDs come back when somebody next looks; there is no call for it (A14)."""
+        with self._state.changing():
+            self._state.pods[pod.uid].removed = True
+
+    def create_container(self, pod: Pod, name: str) -> Created:
+        """Create a container: ContainerError, or RuntimeRefusal, if it cannot be now (A10, A11)."""
+        self._require_running()
+        record = self._active(pod)
+        with self._admission:
+            created = self._containers.create(record, pod.container(name))
+        self._state.check()
+        return created
+
+    def restart_container(self, pod: Pod, name: str) -> Created:
+        """Create it again after it ended: the first response is replayed, without Allocate."""
+        self.exit_container(pod, name)
+        return self.create_container(pod, name)
+
+    def exit_container(self, pod: Pod, name: str) -> None:
+        """Let a container end: finished, or waiting in CrashLoopBackOff."""
+        record = self._active(pod)
+        with self._state.changing():
+            record.containers[name].state = "terminated"
+
+    def pod_status(self, pod: Pod) -> PodRecord:
+        """Phase, reason, message and containers of a Pod; treat it as read only."""
+        self._state.check()
+        with self._state.condition:
+            return self._state.pods[pod.uid]
+
+    def allocated(self, pod: Pod, name: str, resource: str) -> set[str]:
+        """The IDs that a container holds."""
+        self._state.check()
+        with self._state.condition:
+            got = self._state.devices.of_container(pod.uid, name).get(resource)
+            return set(got.ids) if got else set()
+
+    def allocated_resources_status(self, pod: Pod, name: str) -> dict[str, dict[str, str]]:
+        """The container status's allocatedResourcesStatus: resource, ID, health (A12)."""
+        self._state.check()
+        with self._state.condition:
+            return dict(self._state.pods[pod.uid].containers[name].allocated_resources)
+
+    def _active(self, pod: Pod) -> PodRecord:
+        self._state.check()
+        with self._state.condition:
+            record = self._state.pods[pod.uid]
+            if not record.active:
+                raise RuntimeError(f"pod {pod.name!r} is {record.phase} or removed")
+            return record
+
+    def _require_running(self) -> None:
+        self._state.check()
+        if not self.running:
+            raise RuntimeError("the kubelet is not running")
+
+    # --- faults ---
+
+    def refuse_registration(self, text: str, times: int | None = None) -> None:
+        """Answer Register with this error, for ever or so many times."""
+        self._faults.refuse(text, times)
+
+    def accept_registration(self) -> None:
+        self._faults.refuse("", 0)
+
+    def hold_registration(self, where: Literal["arrival", "reply"] = "arrival") -> None:
+        """Leave Register calls unanswered: before anything is done, or with all done."""
+        self._faults.hold(where)
+
+    def release_registration(self) -> None:
+        self._faults.hold(None)
+
+    def withhold_streams(self, times: int | None = None) -> None:
+        """Never open ListAndWatch after a good Register, for ever or so many times."""
+        self._faults.withhold(times)
+
+    def open_streams(self, order: Literal["any", "before", "after"] = "any") -> None:
+        """Open ListAndWatch again, and where wanted surely before or after the Register reply."""
+        self._faults.withhold(0)
+        self._faults.stream_order = order
+
+    def cancel_stream(self, resource: str) -> None:
+        """Drop the connection to a resource's plugin and live on, as 1.36 does by mistake (A5)."""
+        with self._state.condition:
+            client = self._state.devices.client(resource)
+        if client is None:
+            raise LookupError(f"no plugin is connected for {resource}")
+        self._connections.disconnect(client)
+
+    def replace_socket(self, times: int = 1) -> None:
+        """Put a new kubelet.sock in the place of the old one; connections and plugins stay."""
+        self._require_running()
+        for _ in range(times):
+            (self.directory / KUBELET_SOCKET).unlink(missing_ok=True)
+            old, self._listener = self._listener, Listener(self.directory, self._registrar)
+            if old is not None:
+                old.close()
+
+    def delete_socket(self, resource: str) -> None:
+        """Delete the socket file of a resource's plugin; the connection stays."""
+        with self._state.condition:
+            client = self._state.devices.client(resource)
+        if client is None:
+            raise LookupError(f"no plugin is connected for {resource}")
+        Path(client.path).unlink()

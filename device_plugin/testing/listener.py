@@ -1,0 +1,56 @@
+"""The folder and kubelet.sock: clean-up, listening, and the stale socket left behind (A1)."""
+
+import contextlib
+import stat
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import grpc
+
+from device_plugin._api.deviceplugin.v1beta1.deviceplugin_pb2_grpc import (
+    RegistrationServicer,
+    add_RegistrationServicer_to_server,
+)
+
+KUBELET_SOCKET = "kubelet.sock"
+CHECKPOINT = "kubelet_internal_checkpoint"
+# A thread is pinned for as long as a Register call waits for its plugin.
+_WORKERS = 32
+
+
+def clean_up(directory: Path) -> None:
+    """CleanupPluginDirectory: every socket at the top goes, links to sockets too (A1)."""
+    for entry in directory.iterdir():
+        if entry.name == CHECKPOINT:
+            continue
+        with contextlib.suppress(FileNotFoundError):  # a dangling link, or gone meanwhile
+            if stat.S_ISSOCK(entry.stat().st_mode):
+                entry.unlink()
+
+
+class Listener:
+    """Serves Registration on kubelet.sock.
+
+    gRPC unlinks the path that it has bound when it stops, a kubelet that exits does not. So gRPC
+    is given the folder through a link of our own, and the link is gone by the time it unlinks.
+    """
+
+    def __init__(self, directory: Path, servicer: RegistrationServicer) -> None:
+        self.path = directory / KUBELET_SOCKET
+        self._aside = tempfile.TemporaryDirectory(prefix="kubelet-")
+        self._link = Path(self._aside.name) / "d"
+        self._link.symlink_to(directory.absolute())
+        self._workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="kubelet-register")
+        # No options: 4 MiB, and gRPC's own keepalive enforcement (A1).
+        self._server = grpc.server(self._workers)
+        add_RegistrationServicer_to_server(servicer, self._server)
+        self._server.add_insecure_port(f"unix:{self._link / KUBELET_SOCKET}")
+        self._server.start()
+
+    def close(self) -> None:
+        """Drop every connection; the file stays and refuses."""
+        self._link.unlink()
+        self._server.stop(grace=None).wait()
+        self._workers.shutdown(wait=False)
+        self._aside.cleanup()

@@ -1,0 +1,78 @@
+"""Pods as far as devices are concerned: what they ask for, and what the kubelet says of them."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+_uids = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A container; among init containers, `restart_policy="Always"` makes it a sidecar."""
+
+    name: str
+    limits: Mapping[str, int] = field(default_factory=dict)
+    restart_policy: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)  # the Pod's own, which wins over the plugin's (A10)
+
+    @property
+    def sidecar(self) -> bool:
+        return self.restart_policy == "Always"
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A Pod. Two with the same name are two Pods: the UID tells them apart."""
+
+    name: str
+    containers: Sequence[Container] = ()
+    init_containers: Sequence[Container] = ()
+    uid: str = field(default_factory=lambda: f"00000000-0000-0000-0000-{next(_uids):012d}")
+
+    def container(self, name: str) -> Container:
+        for container in self.in_order:
+            if container.name == name:
+                return container
+        raise KeyError(f"pod {self.name!r} has no container {name!r}")
+
+    @property
+    def in_order(self) -> list[Container]:
+        """The order of admission: init containers, then the others (A8)."""
+        return [*self.init_containers, *self.containers]
+
+    def is_init(self, name: str) -> bool:
+        return any(container.name == name for container in self.init_containers)
+
+
+@dataclass(slots=True)
+class ContainerStatus:
+    """A container's state and, while it waits, why."""
+
+    state: str = "waiting"  # waiting, running, terminated
+    reason: str = ""
+    message: str = ""
+    restarts: int = -1  # the first creation is none
+    allocated_resources: dict[str, dict[str, str]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class PodRecord:
+    """What the kubelet keeps about a Pod."""
+
+    pod: Pod
+    phase: str = "Pending"  # Pending, Running, Failed
+    reason: str = ""
+    message: str = ""
+    removed: bool = False
+    containers: dict[str, ContainerStatus] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.containers = {container.name: ContainerStatus() for container in self.pod.in_order}
+
+    @property
+    def active(self) -> bool:
+        return not self.removed and self.phase != "Failed"
+
+    def fail(self, reason: str, message: str) -> None:
+        self.phase, self.reason, self.message = "Failed", reason, message

@@ -1,0 +1,145 @@
+"""Kernel events (inotify) that say only: look again.
+
+watchdog's `InotifyFD` is used directly, below its observers: one thread and one inotify instance
+for all folders, no half-second wait to pair renames, and a word when a watch is lost or the queue
+overflows. Events are hints; the audit is the truth.
+"""
+
+import os
+from collections.abc import Callable, Iterable
+
+import structlog
+from watchdog.observers.inotify_c import (
+    CallbackId,
+    InotifyConstants,
+    InotifyEvent,
+    InotifyFD,
+    Mask,
+    WatchDescriptor,
+)
+
+_MASK = Mask(
+    InotifyConstants.IN_CREATE
+    | InotifyConstants.IN_DELETE
+    | InotifyConstants.IN_MOVED_FROM
+    | InotifyConstants.IN_MOVED_TO
+    | InotifyConstants.IN_MOVE_SELF
+    | InotifyConstants.IN_DELETE_SELF
+    | InotifyConstants.IN_ONLYDIR
+)
+_log = structlog.get_logger()
+
+
+class Watch:
+    """One inotify instance; `Folders` are its clients."""
+
+    def __init__(self) -> None:
+        self.inotify: InotifyFD | None = None
+        self._warned: set[str] = set()
+
+    def open(self) -> bool:
+        """Whether there is an inotify instance, made now if need be."""
+        if self.inotify is None:
+            try:
+                self.inotify = InotifyFD()
+                self.inotify.start()
+            except OSError as error:
+                self.warn_once(error)
+        return self.inotify is not None
+
+    def close(self) -> None:
+        if self.inotify is not None:
+            self.inotify.stop()
+            self.inotify.join()
+
+    def warn_once(self, error: OSError | str) -> None:
+        """Say what is not watched; the same reason only once."""
+        if str(error) not in self._warned:
+            self._warned.add(str(error))
+            hint = " (sysctl fs.inotify)" if isinstance(error, OSError) else ""
+            _log.warning(
+                "not all folders are watched, the audit looks instead", error=f"{error}{hint}"
+            )
+
+
+class Folders:
+    """A set of watched folders that changes with what its owner looks at.
+
+    `changed` runs on inotify's thread, and must only pass the word on.
+    """
+
+    def __init__(self, watch: Watch, changed: Callable[[], None]) -> None:
+        self._watch = watch
+        self._changed = changed
+        self._id = CallbackId(id(self))
+        self._watched: dict[str, tuple[Inode, WatchDescriptor]] = {}
+
+    def set(self, folders: Iterable[str]) -> bool:
+        """Watch exactly these; one that does not exist by its nearest existing ancestor.
+
+        Returns whether a watch is new: what happened before it must then be looked for.
+        """
+        if not self._watch.open():
+            return False
+        wanted = dict(map(_nearest, folders))
+        for folder, (inode, descriptor) in list(self._watched.items()):
+            if wanted.get(folder) != inode:
+                del self._watched[folder]
+                self._remove(descriptor)
+        added = [self._add(folder, wanted[folder]) for folder in wanted.keys() - self._watched]
+        return any(added)
+
+    def on_event(self, event: InotifyEvent) -> None:
+        """Called by watchdog for each event of a watched folder."""
+        if event.is_move_self:
+            self.on_watch_deleted(event.wd)
+        else:
+            self._changed()
+
+    def on_watch_deleted(self, wd: WatchDescriptor) -> None:
+        """Called by watchdog when a watched folder is no more."""
+        for folder, (_, descriptor) in list(self._watched.items()):
+            if descriptor == wd:
+                self._watched.pop(folder, None)
+        self._remove(wd)
+        self._changed()
+
+    def on_queue_overflow(self) -> None:
+        """Called by watchdog when the kernel dropped events."""
+        self._watch.warn_once("inotify queue overflow")
+        self._changed()
+
+    def _add(self, folder: str, inode: "Inode") -> bool:
+        assert self._watch.inotify is not None  # noqa: S101 - set() has asked
+        if not os.access(folder, os.R_OK):  # watchdog passes over EACCES in silence
+            self._watch.warn_once(f"{folder}: Permission denied")
+            return False
+        try:
+            descriptor = self._watch.inotify.add_callback(
+                os.fsencode(folder), _MASK, self, self._id
+            )
+        except FileNotFoundError:
+            return True  # gone again: look again
+        except OSError as error:
+            self._watch.warn_once(error)
+            return False
+        self._watched[folder] = (inode, descriptor)
+        return True
+
+    def _remove(self, descriptor: WatchDescriptor) -> None:
+        if self._watch.inotify is not None:
+            self._watch.inotify.remove_callbacks([(descriptor, self._id)])
+
+
+Inode = tuple[int, int]
+
+
+def _nearest(folder: str) -> tuple[str, Inode]:
+    """`folder`, or the nearest ancestor that exists, and which one it is (device, inode)."""
+    while True:
+        try:
+            status = os.stat(folder)
+        except OSError:
+            folder = os.path.dirname(folder)
+        else:
+            return folder, (status.st_dev, status.st_ino)
