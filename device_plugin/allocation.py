@@ -148,6 +148,12 @@ def grant(resource: Resource, given: list[Share], local: Callable[[str], str]) -
     )
 
 
+def inside(device: Device) -> list[tuple[Node, str]]:
+    """Where a container would find each node; `{index}` is known only with the container."""
+    values = _values(Share(device.id, device, 0), str) | {"index": "{index}"}
+    return [(node, _inside(node, values)) for node in device.nodes]
+
+
 def _values(share: Share, local: Callable[[str], str]) -> dict[str, str]:
     """What the placeholders stand for; paths are those of the primary node."""
     device = share.device

@@ -159,8 +159,7 @@ class Daemon:
             log.info("devices added", count=len(added), devices=added[:_MAX_NAMED])
         for change in update.changes:
             _report_health(log, change)
-        notes = notes + [f"{c.device.id} is no device yet: {c.problem}" for c in update.withheld]
-        notes += [f"{id_} left out: the list is full" for id_ in update.refused]
+        notes = notes + update.notes
         if notes != self._said.get(resource, []):
             self._said[resource] = notes
             for note in notes[:_MAX_NAMED]:

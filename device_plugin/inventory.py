@@ -68,6 +68,12 @@ class Update:
     withheld: tuple[Candidate, ...] = ()  # never seen whole: no device yet
     refused: tuple[str, ...] = ()  # IDs of new devices that the list has no room for
 
+    @property
+    def notes(self) -> list[str]:
+        """What is on the node but not offered, and why."""
+        notes = [f"{c.device.id} is no device yet: {c.problem}" for c in self.withheld]
+        return notes + [f"{id_} left out: the list is full" for id_ in self.refused]
+
 
 class Inventory:
     """Snapshots by resource, and a way to wait for the next one."""

@@ -6,6 +6,7 @@ cut in several ways, the pieces on the left are the shortest.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self
@@ -77,7 +78,7 @@ class PathPattern:
         every: list[_Piece] = []
         for component in _components(text):
             pieces = _pieces(component)
-            parts.append(_part(pieces, tuple(captures)))
+            parts.append(_part(pieces, captures))
             captures |= dict.fromkeys(piece.capture for piece in pieces if piece.capture)
             every += [_Piece("/"), *pieces]
         template = _template(every)
@@ -159,17 +160,17 @@ def _set(text: str, content: str) -> _Piece:
     return _Piece(one=f"[{'^' if negated else ''}{source}]")
 
 
-def _part(pieces: list[_Piece], earlier: tuple[str, ...]) -> str | Matcher:
+def _part(pieces: list[_Piece], earlier: Iterable[str]) -> str | Matcher:
     if all(piece.text for piece in pieces):
         return "".join(piece.text for piece in pieces)
-    own = [piece.capture for piece in pieces if piece.capture and piece.capture not in earlier]
-    repeated = sorted({name for name in own if own.count(name) > 1})
+    count = Counter(piece.capture for piece in pieces if piece.capture)
+    known = tuple(name for name in earlier if name in count)
+    repeated = [name for name, times in count.items() if times > 1 and name not in known]
     if len(repeated) > 1:  # finding pieces that agree would take exponential time
         raise PatternError(
             f"only one capture may be repeated within a name, not both `{{{repeated[0]}}}`"
             f" and `{{{repeated[1]}}}`"
         )
-    known = tuple(name for name in earlier if any(piece.capture == name for piece in pieces))
     regex = "".join(f"(?P<{name}>[^/]*)/" for name in known)
     regex += _regex(pieces, set(known), repeated)
     return Matcher(re.compile(regex, re.DOTALL), known, pieces[0].text.startswith("."))

@@ -12,6 +12,7 @@ from device_plugin.config.problem import Place, Refused, show
 
 SIZE_LIMIT = 1 << 20  # of the file, and of what its aliases make of it
 DEPTH_LIMIT = 32  # a config needs 8
+NODE_LIMIT = 200_000  # a large real config of 1 MiB has 130,000
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _UNREADABLE = re.compile(
@@ -66,6 +67,7 @@ class _Composer(Composer, Resolver):
         self._open: list[tuple[str | None, int]] = []  # collections: anchor, size before it
         self._sizes: dict[str, int] = {}  # of the anchors whose node is complete
         self._size = 0
+        self._nodes = 0
 
     def document(self) -> Node | None:
         self.get_event()
@@ -78,6 +80,9 @@ class _Composer(Composer, Resolver):
 
     def get_event(self) -> yaml.Event:
         event: yaml.Event = self._parser.get_event()
+        self._nodes += isinstance(event, yaml.NodeEvent)
+        if self._nodes > NODE_LIMIT:
+            raise _refused(f"more than {NODE_LIMIT} keys and values", event)
         match event:
             case yaml.AliasEvent(anchor=str(anchor)):
                 self._alias(event, anchor)

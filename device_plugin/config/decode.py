@@ -9,12 +9,11 @@ from msgspec import UNSET, inspect
 
 from device_plugin.config.compose import place_of
 from device_plugin.config.problem import Report, Where, listed, near, show
-from device_plugin.config.scalars import SCALAR_TAGS, Wrong, named, quoted, scalar, string
+from device_plugin.config.scalars import NOT_YET, SCALAR_TAGS, Wrong, named, quoted, scalar, string
 from device_plugin.config.types import LATER, Config
 
 _TAG = "tag:yaml.org,2002:"
 _TAGS = SCALAR_TAGS | {f"{_TAG}map", f"{_TAG}seq"}
-_LATER = "is not supported by this version"
 
 
 def decode(root: yaml.Node, report: Report) -> Config | None:
@@ -168,7 +167,7 @@ def _of(where: Where) -> str:
 def _unknown(key: str, kind: inspect.StructType) -> str:
     shown = show(key)
     if key in LATER.get(kind.cls, ()):
-        return f"`{key}` {_LATER}"
+        return f"`{key}` {NOT_YET}"
     names = [field.encode_name for field in kind.fields]
     for field in kind.fields:
         if key in _keys_below(field.type):

@@ -74,7 +74,7 @@ def env(key: str) -> str | None:
     if _ENV.fullmatch(key):
         return None
     return (
-        f"`{show(key)}` is no name of a variable: it is made of letters, digits, `_`, `.` and `-`,"
+        "a variable's name is made of letters, digits, `_`, `.` and `-`,"
         " and begins with a letter or `_`"
     )
 

@@ -1,30 +1,83 @@
-"""Templates in the config: do their placeholders exist for every device of the resource?"""
+"""Templates in the config: are they well formed, and is every placeholder there to be filled?"""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from device_plugin.config.problem import Report, Where, listed, near, show
 from device_plugin.template import Template, TemplateError
 
-# Stand-ins with which a template's shape can be judged before there are values.
-_PATHS = ("host_path", "local_path", "path")
+PATHS = frozenset(("host_path", "local_path", "path"))
 
 
 @dataclass(frozen=True)
-class Fields:
+class Offer:
     """The placeholders that the devices of one selector fill."""
 
     where: Where  # the selector
     names: frozenset[str]
 
 
-def parse(text: str, where: Where, report: Report, *, key: bool = False) -> Template | None:
+class Offers:
+    """Those of all selectors that may have to fill a template."""
+
+    def __init__(self, offers: Sequence[Offer]) -> None:
+        self._offers = offers
+        self._everywhere = frozenset[str]().union(*(offer.names for offer in offers[:1]))
+        self._everywhere = self._everywhere.intersection(*(offer.names for offer in offers))
+        self._anywhere = frozenset[str]().union(*(offer.names for offer in offers))
+        self._answers: dict[str, str] = {}  # what is asked again and again costs once
+
+    def missing(self, field: str, report: Report) -> str | None:
+        """Say what is wrong with a field, if anything is."""
+        if field in self._everywhere or not self._offers:
+            return None
+        if field not in self._answers:
+            self._answers[field] = self._answer(field, report)
+        return self._answers[field]
+
+    def _answer(self, field: str, report: Report) -> str:
+        shown = f"`{{{show(field)}}}`"
+        if field in self._anywhere:
+            lacks = next(offer for offer in self._offers if field not in offer.names)
+            return f"the devices in line {report.line(lacks.where)} have no {shown}"
+        if meant := near(field, self._anywhere):
+            return f"unknown placeholder {shown}; did you mean `{{{meant}}}`?"
+        there = listed((f"{{{name}}}" for name in sorted(self._anywhere)), "and")
+        return f"unknown placeholder {shown}; there are {there}"
+
+
+def template(
+    text: str, where: Where, report: Report, offers: Offers | None, *, key: bool = False
+) -> Template | None:
+    """Parse a template and report what is wrong with it; no offers: nobody knows its fields."""
     try:
-        return Template.parse(text)
+        parsed = Template.parse(text)
     except TemplateError as error:
-        report_at(report, where, str(error), key=key)
+        report.at(where, str(error), key=key)
         return None
+    for field in sorted(parsed.fields):
+        if offers and (message := offers.missing(field, report)):
+            report.at(where, message, key=key)
+    return parsed
 
 
-def report_at(report: Report, where: Where, message: str, *, key: bool) -> None:
-    (report.at_key if key else report.at)(where, message)
+def shape(
+    parsed: Template | None,
+    judge: Callable[[str], str | None],
+    where: Where,
+    report: Report,
+    *,
+    key: bool = False,
+) -> None:
+    """Judge a template by what it gives for values such as there may be."""
+    if parsed is None:
+        return
+    sample = parsed.render({field: _sample(field) for field in parsed.fields})
+    if message := judge(sample):
+        report.at(where, message, key=key)
+
+
+def _sample(field: str) -> str:
+    if field in PATHS:
+        return "/x"
+    return "0" if field == "index" else "x"

@@ -14,6 +14,8 @@ Place = tuple[int, int]
 
 _LIMIT = 1000  # problems of one file; far more than anybody reads
 _SHOWN = 60  # characters of a value in a message
+_LISTED = 15  # words of a list in a message
+_COMPARED = 200  # words among which the one that was meant is sought
 
 
 @dataclass(frozen=True)
@@ -75,16 +77,16 @@ class Report:
     def line(self, where: Where) -> int:
         return self._values[where][0]
 
-    def at(self, where: Where, message: str) -> None:
-        """Report a problem of a value."""
-        self.add(where, self._values[where], message)
-
-    def at_key(self, where: Where, message: str) -> None:
-        self.add(where, self._keys[where], message)
+    def at(self, where: Where, message: str, *, key: bool = False) -> None:
+        """Report a problem of a value, or of its key."""
+        self.add(where, self._place(where, key=key), message)
 
     def between(self, where: Where, message: str, *, key: bool = False) -> None:
         """Report a problem that two resources have with one another."""
-        self.add((), self._keys[where] if key else self._values[where], message)
+        self.add((), self._place(where, key=key), message)
+
+    def _place(self, where: Where, *, key: bool) -> Place:
+        return self._keys[where] if key else self._values[where]
 
     def add(self, where: Where, place: Place, message: str) -> None:
         resource = None
@@ -127,11 +129,14 @@ def show(text: str) -> str:
 def listed(words: Iterable[str], last: str = "or") -> str:
     """Write `a`, `b` or `c`."""
     *front, end = [f"`{word}`" for word in words]
+    if len(front) > _LISTED:
+        return f"{', '.join(front[:_LISTED])} and {len(front) + 1 - _LISTED} more"
     return f"{', '.join(front)} {last} {end}" if front else end
 
 
 def near(word: str, known: Iterable[str]) -> str | None:
     """Find what was probably meant."""
-    if len(word) > _SHOWN:
+    words = sorted(known)
+    if len(word) > _SHOWN or len(words) > _COMPARED:
         return None
-    return next(iter(difflib.get_close_matches(word, list(known), n=1, cutoff=0.7)), None)
+    return next(iter(difflib.get_close_matches(word, words, n=1, cutoff=0.7)), None)

@@ -9,8 +9,10 @@ from yaml import ScalarNode
 from yaml.constructor import SafeConstructor
 
 from device_plugin.config.problem import listed, show
+from device_plugin.config.types import LATER_VALUES
 
 STRING_LIMIT = 4096
+NOT_YET = "is not supported by this version"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _DECIMAL = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
 _DURATION = re.compile(r"(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+", re.ASCII)
@@ -156,6 +158,8 @@ def _go(seconds: float) -> str:
 
 
 def _literal(node: ScalarNode, kind: inspect.LiteralType, label: str) -> str | int:
+    if node.value in LATER_VALUES:
+        raise Wrong(f"`{node.value}` {NOT_YET}")
     for value in kind.values:
         if isinstance(value, str | int):
             tag = "str" if isinstance(value, str) else "int"

@@ -22,7 +22,7 @@ def load(path: Path) -> bytes:
         # To open a pipe waits for somebody, to open a device may do anything: look first.
         _regular(path.stat().st_mode)
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, "rb") as file:  # noqa: PTH123 -- a descriptor
+        with open(descriptor, "rb") as file:
             _regular(os.fstat(descriptor).st_mode)
             return file.read(SIZE_LIMIT + 1)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name

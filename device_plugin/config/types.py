@@ -84,12 +84,12 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     removed_grace: Grace = HOUR
 
 
-# Keys and values of the design that this version does not know: refused like any other, but
-# nobody is told that they are misspelt.
+# Keys and values that the design has and this version has not: refused like any other, but nobody
+# is told that they are misspelt.
 LATER: Mapping[type, frozenset[str]] = {
     Config: frozenset(("api", "dra", "runtimes")),
     Resource: frozenset(("api", "dra", "health", "runtimes")),
     Selector: frozenset(("exec", "gpu", "health", "nodes", "pci", "usb", "vfio", "where")),
     Container: frozenset(("cdi",)),
-    Allocation: frozenset(("numa",)),
 }
+LATER_VALUES = frozenset(("numa",))

@@ -118,11 +118,13 @@ class Connections:
             if self._state.generation != generation:
                 raise PluginError("context canceled")
             endpoints = self._state.devices.endpoints
-            known = endpoints.get(client.resource, [])
-            if self._settings.behaviour == "1.36":
-                known = []
-            else:
-                known = [old for old in known if old.client and old.stopped is None]
+            known = []
+            if self._settings.behaviour == "1.37":
+                known = [
+                    old
+                    for old in endpoints.get(client.resource, ())
+                    if old.client and old.client.registration.streaming
+                ]
                 if any(old.client and old.client.path == client.path for old in known):
                     raise PluginError(
                         f"device plugin {client.resource} is registered at {client.path} already"
@@ -165,8 +167,8 @@ class Connections:
                 self._state.sync_pod(uid)
             self._state.look_for_panics(client.resource)
         failure = self._checkpoint.write()
-        if failure:
-            with self._state.changing():
+        with self._state.changing():  # even without failure: somebody may wait for the file
+            if failure:
                 self._state.errors.append(failure)
 
     def _disconnected(self, client: PluginClient) -> None:

@@ -1,5 +1,6 @@
 """The kubelet as a client of one plugin socket: dial, options, calls, stream (A3, A4)."""
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +17,6 @@ PRE_START_TIMEOUT = 30.0
 _CHANNEL_OPTIONS = (
     ("grpc.default_authority", "localhost"),
     ("grpc.max_receive_message_length", 4 * 1024 * 1024),  # not the 16 MiB that people hope for
-    ("grpc.use_local_subchannel_pool", 1),  # no connection is shared with an earlier client
     ("grpc.enable_http_proxy", 0),
 )
 # Where gRPC for Python and for Go word the same thing in two ways, users see Go's.
@@ -28,6 +28,7 @@ _GO_WORDS = {
 # What a call on a channel that is closed already amounts to.
 _CLOSED = "rpc error: code = Canceled desc = context canceled"
 
+_numbers = itertools.count(1)
 _Request = TypeVar("_Request")
 _Response = TypeVar("_Response")
 
@@ -63,20 +64,33 @@ class PluginClient:
         self._woken = threading.Event()
         self._ready = False
         self.connected = False  # dialled and asked for its options
-        # gRPC's own back-off stays (1 s, then 1.6 times as long): grpc-go has the same one.
-        self._channel = grpc.insecure_channel(f"unix:{quote(path)}", options=_CHANNEL_OPTIONS)
+        self._options = (*_CHANNEL_OPTIONS, ("fake-kubelet.client", next(_numbers)))
+        self._channel = self._open_channel()
+        self._scout: grpc.Channel | None = None
         self._stub = DevicePluginStub(self._channel)
 
     def dial(self, timeout: float) -> None:
         """Connect, whatever it takes: a refused connection is tried again in silence (A3)."""
-        self._channel.subscribe(self._on_connectivity, try_to_connect=True)
-        try:
+        if not self._woken.is_set():
+            self._scout = self._open_channel()
+            self._scout.subscribe(self._on_connectivity, try_to_connect=True)
             self._woken.wait(timeout)
-        finally:
-            self._channel.unsubscribe(self._on_connectivity)
+            self._scout.unsubscribe(self._on_connectivity)
         if not self._ready:
+            self._scout = None
             why = "context canceled" if self._woken.is_set() else "context deadline exceeded"
             raise PluginError(f"failed to dial device plugin: {why}")
+
+    def _open_channel(self) -> grpc.Channel:
+        """Open a channel; those of one client share one connection, and with no other client.
+
+        A thread of gRPC's watches the channel that one subscribes to, and fails if it finds it
+        closed. So a scout does the dialling; it is never closed, only left, and it goes when that
+        thread is done. The channel proper can be closed at any time.
+
+        gRPC's own back-off stays (1 s, then 1.6 times as long): grpc-go has the same one.
+        """
+        return grpc.insecure_channel(f"unix:{quote(self.path)}", options=self._options)
 
     def _on_connectivity(self, state: grpc.ChannelConnectivity) -> None:
         if state is grpc.ChannelConnectivity.READY:
@@ -85,9 +99,8 @@ class PluginClient:
 
     def abandon(self) -> None:
         """Give up connecting, because the plugin no longer waits for its Register call."""
-        self._woken.set()
-        if not self.connected and self._ready:
-            self._channel.close()
+        if not self.connected:
+            self.close()
 
     def options(self, timeout: float | None) -> pb.DevicePluginOptions:
         """GetDevicePluginOptions: bounded by the plugin's own Register deadline only (A4)."""
@@ -98,6 +111,8 @@ class PluginClient:
             )
         except PluginError as error:
             raise PluginError(f"failed to get device plugin options: {error}") from error
+        finally:
+            self._scout = None  # the channel proper holds the connection from here on
 
     def allocate(self, ids: Sequence[str]) -> pb.AllocateResponse:
         request = pb.AllocateRequest(

@@ -58,13 +58,11 @@ class Faults:
             generation = self._state.generation
             if self._hold == where and context.add_callback(self._wake):
                 self._state.condition.wait_for(
-                    lambda: (
-                        self._hold != where
-                        or not context.is_active()
-                        or self._state.generation != generation
-                    ),
+                    lambda: self._hold != where or not context.is_active(),
                     timeout=_LONGEST_HOLD,
                 )
+            if self._state.generation != generation:
+                raise PluginError("context canceled")
 
     def _wake(self) -> None:
         with self._state.changing():

@@ -110,9 +110,9 @@ class FakeKubelet(Views):
                 raise RuntimeError("the kubelet is not running")
             self._state.running = False
             self._state.generation += 1  # held calls and late threads notice
-        self._connections.close_all()
         if self._listener is not None:
-            self._listener.close()
+            self._listener.close()  # first, so that pending Register calls see it drop
+        self._connections.close_all()
         if self._ticker is not None:
             self._ticker.join()
         self._listener = self._ticker = None

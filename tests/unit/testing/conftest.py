@@ -29,7 +29,6 @@ class Plugin(DevicePluginServicer):
         self.resource = resource
         self.socket = socket
         self.options = pb.DevicePluginOptions(**options)
-        self.authorities = []
         self.streams = 0
         self.on_options = lambda context: self.options
         self.on_allocate = lambda ids: pb.ContainerAllocateResponse(envs={"IDS": ",".join(ids)})
@@ -87,7 +86,6 @@ class Plugin(DevicePluginServicer):
             self._server = None
 
     def GetDevicePluginOptions(self, request, context):
-        self.authorities.append(dict(context.invocation_metadata()).get(":authority"))
         return self.on_options(context)
 
     def ListAndWatch(self, request, context):

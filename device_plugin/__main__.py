@@ -1,0 +1,7 @@
+"""`python -m device_plugin` is `device-plugin`."""
+
+import sys
+
+from device_plugin.cli import main
+
+sys.exit(main())

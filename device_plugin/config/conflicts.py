@@ -1,0 +1,160 @@
+"""Rules between devices, and between resources: what must not meet in one container."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from device_plugin.config.decode import known
+from device_plugin.config.devices import Handed, Selected
+from device_plugin.config.problem import Report, Where, show
+from device_plugin.config.types import Resource
+from device_plugin.template import Template, TemplateError
+
+_REMEDY = "needs per_container: {max: 1}, or {index} in it"
+
+
+@dataclass(frozen=True)
+class Examined:
+    """A resource and what its parts came to."""
+
+    where: Where
+    resource: Resource
+    selected: Sequence[Selected]
+    mounts: Sequence[Handed]
+
+    def title(self, report: Report) -> str:
+        name = self.resource.name
+        return name if known(name) else f"the resource in line {report.line(self.where)}"
+
+
+def within(one: Examined, report: Report) -> None:
+    """Devices of one resource: a node is one device's, and a path of a container one node's."""
+    claimed: dict[str, Where] = {}
+    for node in _primary(one):
+        literal = _literal(node.host)
+        if literal is None:
+            continue
+        if literal in claimed:
+            message = f"`{show(literal)}` is the device in line {report.line(claimed[literal])}"
+            report.at(node.where, f"{message} already")
+        claimed.setdefault(literal, node.where)
+    limit = one.resource.per_container
+    if not known(limit) or not known(limit.max) or limit.max == 1:
+        return
+    _nodes_meet(one, report)
+    if len(one.selected) > 1 or any(selected.several for selected in one.selected):
+        _mounts_meet(one, report)
+
+
+def _nodes_meet(one: Examined, report: Report) -> None:
+    """Report constant paths where nodes of several devices would be."""
+    taken: dict[str, tuple[int, Handed]] = {}
+    for index, selected in enumerate(one.selected):
+        for node in selected.nodes:
+            path = _literal(node.path)
+            if path is None:
+                continue
+            if selected.several and _literal(node.host) is None:
+                message = f"several devices of one container would get `{show(path)}`; {_REMEDY}"
+                report.at(node.where, message)
+                continue
+            before, other = taken.setdefault(path, (index, node))
+            if before != index and other.host != node.host:
+                line = report.line(other.where)
+                message = f"the node in line {line} gets `{show(path)}` in the same container"
+                report.at(node.where, f"{message}; {_REMEDY}")
+
+
+def _mounts_meet(one: Examined, report: Report) -> None:
+    for mount in one.mounts:
+        path = _literal(mount.path)
+        if path is not None and mount.host is not None and not mount.host.constant:
+            message = f"several devices of one container would mount at `{show(path)}`"
+            report.at(mount.where, f"{message}; {_REMEDY}")
+
+
+def between(every: Sequence[Examined], report: Report) -> None:
+    """Resources: a container may ask for any of them together."""
+    names: dict[str, Where] = {}
+    claimed: dict[str, tuple[Examined, Where]] = {}
+    for one in every:
+        place = (*one.where, "name")
+        name = one.resource.name
+        if known(name):
+            first = names.setdefault(name, place)
+            if first != place:
+                message = f"the name `{show(name)}` is taken by the resource in line"
+                report.between(place, f"{message} {report.line(first)}")
+        for node in _primary(one):
+            literal = _literal(node.host)
+            if literal is None:
+                continue
+            owner, where = claimed.setdefault(literal, (one, node.where))
+            if owner is not one:
+                message = f"`{show(literal)}` is a device of {owner.title(report)} already"
+                report.between(node.where, f"{message} (line {report.line(where)})")
+    _settings(every, report)
+
+
+def _settings(every: Sequence[Examined], report: Report) -> None:
+    seen: dict[tuple[str, str], tuple[Examined, _Setting]] = {}
+    for one in every:
+        for setting in _set_by(one):
+            owner, first = seen.setdefault((setting.kind, setting.name), (one, setting))
+            if owner is one or (first.value == setting.value and setting.value is not None):
+                continue
+            message = (
+                f"{setting.kind} `{show(setting.name)}` comes from {one.title(report)} and,"
+                f" differently, from {owner.title(report)} (line {report.line(first.where)}):"
+                " a container with both would get either; rename one"
+            )
+            report.between(setting.where, message, key=setting.key)
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """What a container is told under a fixed name; its value is None if it varies by device."""
+
+    kind: str
+    name: str
+    value: str | None
+    where: Where
+    key: bool  # is the name a key of the file?
+
+
+def _set_by(one: Examined) -> Iterator[_Setting]:
+    container = one.resource.container
+    where = (*one.where, "container")
+    if known(container):
+        for kind in ("env", "annotations"):
+            entries = getattr(container, kind)
+            for key, value in entries.items() if known(entries) else ():
+                if (name := _constant(key)) is not None:
+                    label = kind.removesuffix("s")
+                    yield _Setting(label, name, _constant(value), (*where, kind, key), key=True)
+    for label, handed in _handed(one):
+        if (name := _literal(handed.path)) is not None:
+            yield _Setting(label, name, _literal(handed.host), handed.where, key=False)
+
+
+def _handed(one: Examined) -> Iterator[tuple[str, Handed]]:
+    for selected in one.selected:
+        for node in selected.nodes:
+            yield "the node", node
+    for mount in one.mounts:
+        yield "the mount", mount
+
+
+def _primary(one: Examined) -> Iterator[Handed]:
+    for selected in one.selected:
+        yield from selected.nodes[:1]
+
+
+def _literal(template: Template | None) -> str | None:
+    return template.render({}) if template is not None and template.constant else None
+
+
+def _constant(text: str) -> str | None:
+    try:
+        return _literal(Template.parse(text))
+    except TemplateError:
+        return None

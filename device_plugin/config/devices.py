@@ -1,0 +1,175 @@
+"""Rules of a selector: its kind, what fits it, and which nodes its devices hand over."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from device_plugin.config import names
+from device_plugin.config.decode import known
+from device_plugin.config.placeholders import Offer, Offers, shape, template
+from device_plugin.config.problem import Report, Where, listed, near, show
+from device_plugin.config.types import Companion, Selector, Virtual
+from device_plugin.pattern import PathPattern, PatternError
+from device_plugin.template import Template
+
+_GLOB = frozenset("*?[")
+_PLAIN = frozenset(("id", "index"))
+_NODE = _PLAIN | {"host_path", "local_path"}
+
+
+@dataclass(frozen=True)
+class Handed:
+    """A node, or a mount, that a container gets with a device."""
+
+    where: Where  # what says `path`
+    host: Template | None  # None: a glob decides
+    path: Template | None  # in the container; None: nobody knows yet
+
+
+@dataclass(frozen=True)
+class Selected:
+    """What a selector without mistakes of its own comes to."""
+
+    where: Where
+    several: bool  # may a container hold more than one of its devices or replicas?
+    offer: Offer
+    nodes: tuple[Handed, ...] = ()  # the primary node first
+
+
+def check(selector: Selector, where: Where, report: Report) -> Selected | None:
+    """Report everything; None if the selector is so wrong that nothing follows from it."""
+    if selector.path is not None and selector.virtual is not None:
+        message = "a selector has one kind, not both `path` and `virtual`; make two of it"
+        report.at((*where, "virtual"), message, key=True)
+        return None
+    if selector.virtual is not None:
+        for option in ("to", "permissions", "with"):
+            if report.has(inside := (*where, option)):
+                message = f"`{option}` does not fit `virtual`: there is no node"
+                report.at(inside, message, key=True)
+        return _virtual(selector, selector.virtual, where, report)
+    if selector.path is not None:
+        return _path(selector, selector.path, where, report)
+    if not report.inside(where):  # else the kind may well be what is misspelt
+        report.at(where, "a selector needs a kind: `path` or `virtual`")
+    return None
+
+
+def _virtual(selector: Selector, virtual: Virtual, where: Where, report: Report) -> Selected | None:
+    if not known(virtual):
+        return None
+    inside = (*where, "virtual")
+    attributes = dict(virtual.attributes) if known(virtual.attributes) else {}
+    capacity = dict(virtual.capacity) if known(virtual.capacity) else {}
+    for name in attributes:
+        if message := names.attribute(name):
+            report.at((*inside, "attributes", name), message, key=True)
+    for name, value in capacity.items():
+        place = (*inside, "capacity", name)
+        if message := names.attribute(name):
+            report.at(place, message, key=True)
+        if name in attributes:
+            line = report.line((*inside, "attributes", name))
+            message = f"`{name}` is an attribute already, in line {line}; one name is one value"
+            report.at(place, message, key=True)
+        if message := names.quantity(value):
+            report.at(place, message)
+    offered = (f"attribute.{name}" for name in (*attributes, *capacity))
+    several = virtual.count != 1 or selector.replicas != 1
+    return Selected(where, several, Offer(where, _PLAIN.union(offered)))
+
+
+def _path(selector: Selector, text: str, where: Where, report: Report) -> Selected | None:
+    pattern = _pattern(text, (*where, "path"), report) if known(text) else None
+    _permissions(selector.permissions, (*where, "permissions"), report)
+    offer = Offer(where, _NODE.union(pattern.captures)) if pattern else None
+    host = pattern.template if pattern else None
+    primary = Handed((*where, "path"), host, host)
+    nodes = [_node(selector.to, primary, (*where, "to"), report, offer)]
+    for place, companion in _companions(selector, where):
+        host = _companion_path(companion.path, place, pattern, report)
+        _permissions(companion.permissions, (*place, "permissions"), report)
+        by = (*place, "path") if report.has((*place, "path")) else place
+        nodes.append(_node(companion.to, Handed(by, host, host), (*place, "to"), report, offer))
+    _once(nodes, report)
+    if pattern is None or offer is None:
+        return None
+    several = pattern.literal is None or selector.replicas != 1
+    return Selected(where, several, Offer(where, offer.names | {"path"}), tuple(nodes))
+
+
+def _pattern(text: str, where: Where, report: Report) -> PathPattern | None:
+    try:
+        return PathPattern.parse(text)
+    except PatternError as error:
+        report.at(where, str(error))
+        return None
+
+
+def _permissions(value: str, where: Where, report: Report) -> None:
+    if known(value) and (message := names.permissions(value)):
+        report.at(where, message)
+
+
+def _companions(selector: Selector, where: Where) -> Iterator[tuple[Where, Companion]]:
+    for index, item in enumerate(selector.with_ if known(selector.with_) else ()):
+        if known(item):
+            companion = Companion(item) if isinstance(item, str) else item
+            yield (*where, "with", index), companion
+
+
+def _companion_path(
+    text: str, where: Where, primary: PathPattern | None, report: Report
+) -> Template | None:
+    if not known(text):
+        return None
+    if report.has(inside := (*where, "path")):
+        where = inside
+    if not _GLOB.isdisjoint(text):
+        report.at(where, "`with` takes no globs; name each file, with captures of `path`")
+        return None
+    pattern = _pattern(text, where, report)
+    if pattern is None or primary is None:
+        return None
+    for name in pattern.captures:
+        if name not in primary.captures:
+            report.at(where, _no_capture(name, primary.captures))
+    return pattern.template
+
+
+def _no_capture(name: str, captures: tuple[str, ...]) -> str:
+    message = f"`{{{show(name)}}}` is not captured by `path`"
+    if meant := near(name, captures):
+        return f"{message}; did you mean `{{{meant}}}`?"
+    there = listed((f"{{{capture}}}" for capture in captures), "and") if captures else "nothing"
+    return f"{message}, which captures {there}"
+
+
+def _node(
+    to: str | None, as_on_host: Handed, where: Where, report: Report, offer: Offer | None
+) -> Handed:
+    """Read `to`, which may move the node to another path."""
+    if to is None:
+        return as_on_host
+    if not known(to):
+        return replace(as_on_host, where=where, path=None)
+    # `{path}` is looked at apart: it is a placeholder, but here it would stand for itself.
+    offers = Offers([Offer(offer.where, offer.names | {"path"})]) if offer else None
+    parsed = template(to, where, report, offers)
+    shape(parsed, names.path, where, report)
+    if parsed and "path" in parsed.fields:
+        report.at(where, "`{path}` is what `to` says; it cannot stand in it")
+    return replace(as_on_host, where=where, path=parsed)
+
+
+def _once(nodes: list[Handed], report: Report) -> None:
+    """Two nodes of one device need two places in the container."""
+    seen: dict[Template, Handed] = {}
+    for node in nodes:
+        if node.path is None:
+            continue
+        first = seen.setdefault(node.path, node)
+        if first is node:
+            continue
+        line = report.line(first.where)
+        message = f"the container finds the node in line {line} at this path already"
+        report.at(node.where, message)
