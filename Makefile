@@ -1,6 +1,7 @@
 # `make` alone lists the targets.
 PYTHON ?= python3
 VENV   ?= .venv
+LOWEST := .venv-lowest
 BIN    := $(VENV)/bin
 # One switch for all of pip: nothing asks, nothing nags.
 PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
@@ -33,8 +34,11 @@ demo: $(VENV)/run.stamp ## real devices behind an embedded kubelet: no root, no 
 test: $(VENV)/dev.stamp ## unit and integration tests
 	@$(BIN)/python -m pytest
 
-test-lowest: $(BIN)/python ## the same tests on the oldest dependencies that pyproject.toml allows
-	@$(MAKE) --no-print-directory test VENV=.venv-lowest LOWEST=1
+test-lowest: ## the same tests on the oldest dependencies that pyproject.toml allows
+	@$(MAKE) --no-print-directory $(LOWEST)/dev.stamp VENV=$(LOWEST)
+	@$(LOWEST)/bin/python -m pip --quiet --disable-pip-version-check install \
+		--no-deps --require-hashes -r .ci/requirements/lowest.txt
+	@$(LOWEST)/bin/python -m pytest
 
 lint: $(VENV)/dev.stamp ## ruff, mypy (strict), import-linter, generated code
 	@$(BIN)/ruff check .
@@ -57,10 +61,23 @@ proto: $(VENV)/dev.stamp ## generate device_plugin/_api from api/
 		--mypy_out=$(API)/../.. --mypy_grpc_out=$(API)/../.. \
 		$(addprefix device_plugin/_api/,$(PROTOS))
 
+lock: $(VENV)/dev.stamp ## pin the newest dependencies, with hashes
+	@$(PIP) install pip-tools
+	@cd .ci/requirements && for set in run dev; do \
+		source=$$set.in; [ $$set = run ] && source=../../pyproject.toml; \
+		../../$(BIN)/pip-compile --quiet --upgrade --generate-hashes --strip-extras --allow-unsafe \
+			--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header --no-annotate \
+			--output-file $$set.txt $$source; done
+
 proto-check: $(VENV)/dev.stamp
 	@rm -rf $(VENV)/proto-check && $(MAKE) --no-print-directory proto API=$(VENV)/proto-check/device_plugin/_api
 	@diff -r -x __init__.py -x __pycache__ device_plugin/_api $(VENV)/proto-check/device_plugin/_api \
 		|| { echo "device_plugin/_api does not match api/: run make proto and commit the result"; exit 1; }
 
 clean: ## remove what make has made
-	rm -rf .venv .venv-lowest .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
+	rm -rf .venv .venv-lowest .venv-bench .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
+
+bench: ## the design's aims, beside a bare grpcio plugin
+	@$(MAKE) --no-print-directory .venv-bench/run.stamp VENV=.venv-bench
+	@.venv-bench/bin/python -m pip --quiet --disable-pip-version-check install --no-deps --force-reinstall .
+	@.venv-bench/bin/python tests/bench/bench.py

@@ -99,17 +99,22 @@ def shares(resource: Resource, snapshot: Snapshot, ids: Iterable[str]) -> list[S
 
     Raises Refused for IDs that are unknown or unhealthy, or too many by `per_container`.
     """
-    by_id = snapshot.by_id
-    wanted = set(ids)
-    for id_ in sorted(wanted):
-        if id_ not in by_id:
-            raise Refused(f"{resource.name} has no device {id_}: was it listed by another plugin?")
-        if not by_id[id_].healthy:
-            raise Refused(f"device {id_} of {resource.name} is unhealthy: {by_id[id_].reason}")
-    listed = [(id_, by_id[id_]) for id_ in sorted(wanted, key=snapshot.positions.__getitem__)]
-    indices = {device: i for i, device in enumerate(dict.fromkeys(x.device.id for _, x in listed))}
-    _keep_rules(resource, len(listed), len(indices))
-    return [Share(id_, x.device, indices[x.device.id]) for id_, x in listed]
+    by_id, wanted = snapshot.by_id, set(ids)
+    unknown = wanted - by_id.keys()
+    if unknown:
+        raise Refused(
+            f"{resource.name} has no device {min(unknown)}: was it listed by another plugin?"
+        )
+    given: list[Share] = []
+    indices: dict[str, int] = {}
+    for id_ in sorted(wanted, key=snapshot.positions.__getitem__):
+        listed = by_id[id_]
+        if listed.reason:
+            raise Refused(f"device {id_} of {resource.name} is unhealthy: {listed.reason}")
+        index = indices.setdefault(listed.device.id, len(indices))
+        given.append(Share(id_, listed.device, index))
+    _keep_rules(resource, len(given), len(indices))
+    return given
 
 
 def _keep_rules(resource: Resource, count: int, devices: int) -> None:
@@ -128,13 +133,16 @@ def _keep_rules(resource: Resource, count: int, devices: int) -> None:
 
 def grant(resource: Resource, given: list[Share], local: Callable[[str], str]) -> Grant:
     """Everything the container of these shares gets; `local` says how we see a host path."""
-    container = resource.container
-    values = [_values(share, local) for share in given]
     nodes: dict[str, Node] = {}
-    for share, known in zip(given, values, strict=True):
+    for share in given:
         for node in share.device.nodes:
-            where = _inside(node, known)
-            nodes.setdefault(node.host_path, Node(node.host_path, where, node.permissions))
+            if node.host_path not in nodes:
+                to = _inside(node, _values(share, local)) if node.to else node.host_path
+                nodes[node.host_path] = Node(node.host_path, to, node.permissions)
+    container = resource.container
+    if not (container.env or container.mounts or container.annotations):
+        return Grant(tuple(nodes.values()))
+    values = [_values(share, local) for share in given]
     mounts: dict[str, tuple[str, str, bool]] = {}
     for known in values:
         for mount in container.mounts:

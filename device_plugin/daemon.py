@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -21,12 +22,14 @@ from device_plugin.discovery import discover
 from device_plugin.endpoint import remove_leftovers
 from device_plugin.health import HandedOut, check_moved
 from device_plugin.host import Host
-from device_plugin.http import WebServer
 from device_plugin.inventory import Change, Inventory, Update
 from device_plugin.metrics import Metrics
 from device_plugin.plugin import Plugin
 from device_plugin.server import Server
 from device_plugin.watch import Folders, Watch
+
+if TYPE_CHECKING:
+    from device_plugin.http import WebServer
 
 _MAX_LOOKS = 3  # in a row, for folders that come and go
 _MAX_NAMED = 20  # devices or notes in one go
@@ -194,6 +197,8 @@ class Daemon:
         """Devices come first: without its address the daemon runs on, and tries again."""
         if self._options.http is None or self._web is not None:
             return
+        from device_plugin.http import WebServer  # noqa: PLC0415 - after the first registrations
+
         pages = {"/healthz": self._healthz, "/readyz": self._readyz, "/metrics": self._exposition}
         try:
             self._web = WebServer(self._options.http, pages)

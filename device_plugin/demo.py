@@ -153,7 +153,7 @@ class _Show:
 
     def _registered(self) -> None:
         self._title("registered with the kubelet, as `kubectl describe node` would show it")
-        self._wait_for_lists()
+        self._wait_for_lists(since=0)
         rows: list[tuple[str, ...]] = [("RESOURCE", "CAPACITY", "ALLOCATABLE", "DEVICES")]
         for name in self._names:
             ids = list(self._kubelet.devices(name))
@@ -199,22 +199,22 @@ class _Show:
         self._title("the kubelet restarts: it removes all plugins' sockets and forgets them")
         started = time.monotonic()
         self._kubelet.restart()
-        self._wait_for_lists()
-        told = max(self._kubelet.lists(name)[-1].received for name in self._names) - started
+        told = self._wait_for_lists(since=started) - started
         _indented(f"all {len(self._names)} resources were listed again after {told * 1000:.1f} ms")
 
     def _container_restarted(self, pod: Pod) -> None:
         self._title("the container restarts: the kubelet replays the first answer, asking nobody")
         _show_container(self._kubelet.restart_container(pod, "main"))
 
-    def _wait_for_lists(self) -> None:
-        """Every resource has sent a list since the kubelet started."""
-        self._wait(
-            lambda: all(
-                self._kubelet.is_streaming(name) and self._kubelet.capacity(name) is not None
-                for name in self._names
-            )
-        )
+    def _wait_for_lists(self, *, since: float) -> float:
+        """Wait until every resource has sent a list, and tell when the last one came."""
+
+        def last_lists() -> list[float]:
+            lists = [self._kubelet.lists(name) for name in self._names]
+            return [of_one[-1].received for of_one in lists if of_one]
+
+        self._wait(lambda: sum(at > since for at in last_lists()) == len(self._names))
+        return max(last_lists())
 
     def _title(self, text: str) -> None:
         self._step += 1

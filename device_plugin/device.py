@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from string import digits
 
 # A device ID is a DNS label; the longest replica suffix must fit behind the device's own part,
 # whatever `replicas` says today, so that changing it renames nobody.
@@ -43,26 +44,29 @@ class Device:
 
 
 def device_id(readable: str, identity: str) -> str:
-    """Name a device: `readable` itself where it can stand as it is, else adapted, with a hash.
+    """Name a device: `readable` itself where it is the whole identity, else adapted, with a hash.
 
     The hash is of `identity`, which must say in full what makes the device this one and no other.
     """
     label = re.sub(r"[^a-z0-9]+", "-", readable.lower()).strip("-")
     room = ID_LIMIT - _SUFFIX_ROOM
-    if label == readable and len(label) <= room and not _REPLICA_SUFFIX.search(label):
+    if label and label == identity and len(label) <= room and not _REPLICA_SUFFIX.search(label):
         return label
-    digest = hashlib.sha256(identity.encode(errors="surrogateescape")).hexdigest()[:_HASH_LENGTH]
+    digest = hashlib.sha256(identity.encode(errors="surrogatepass")).hexdigest()[:_HASH_LENGTH]
     head = label[: room - _HASH_LENGTH - 1].rstrip("-")
     return f"{head}-{digest}" if head else f"d-{digest}"
 
 
-def natural_key(text: str) -> list[tuple[int, int | str]]:
-    """Sort key under which ttyUSB2 comes before ttyUSB10."""
-    return [
-        (0, int(piece)) if piece.isdecimal() else (1, piece)
-        for piece in re.split(r"(\d+)", text)
-        if piece
-    ]
+def natural_key(text: str) -> tuple[list[tuple[int, int, str]], str]:
+    """Sort key under which ttyUSB2 comes before ttyUSB10; the same for equal texts only."""
+    key = []
+    for piece in re.findall(r"[0-9]+|[^0-9]+", text):
+        if piece[0] in digits:
+            number = piece.lstrip("0")  # compared as text: int() refuses thousands of digits
+            key.append((0, len(number), number))
+        else:
+            key.append((1, 0, piece))
+    return key, text
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from device_plugin.device import Candidate, Device
-from device_plugin.host import Look, Unusable
+from device_plugin.host import Host, Look, Unusable
 
 _FILE = "handed-out.jsonl"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -77,7 +77,7 @@ def _line(value: object) -> str:
     return json.dumps(value) + "\n"
 
 
-def node_numbers(look: Look, device: Device) -> Numbers:
+def node_numbers(host: Host, device: Device) -> Numbers:
     """The numbers of the device's nodes as they are now, without those that a link leads to.
 
     A link is followed anew whenever a container is created, so it may lead elsewhere by then.
@@ -85,22 +85,25 @@ def node_numbers(look: Look, device: Device) -> Numbers:
     """
     found = {}
     for path in (node.host_path for node in device.nodes):
+        number = host.node_number(path)  # nearly always enough, and Allocate is in a hurry
+        if number:
+            found[path] = number
+            continue
         try:
-            entry = look.entry(path)
+            entry = host.look().entry(path)
         except Unusable as why:
             raise Unusable(f"{path} {why}") from None
         if not entry.is_node:
             raise Unusable(f"{path} is {entry.kind}, not a device node")
-        if not entry.by_link:
-            found[path] = entry.number
     return found
 
 
 def check_moved(look: Look, candidate: Candidate, handed_out: HandedOut) -> Candidate:
     """Fail a device of which a container was given a node that is another one now."""
-    if candidate.problem:
+    numbers = handed_out.numbers(candidate.device.id)
+    if candidate.problem or not numbers:
         return candidate
-    for path, number in handed_out.numbers(candidate.device.id).items():
+    for path, number in numbers.items():
         try:
             entry = look.entry(path)
         except Unusable as why:

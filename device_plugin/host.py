@@ -7,10 +7,10 @@ them (`/host/dev/fuse`). Links resolve inside the root, as the host itself would
 import errno
 import os
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _MAX_LINKS = 40  # the kernel's own bound, path_resolution(7)
-_MAX_DEPTH = 100
+_NODES = {stat.S_IFCHR: "c", stat.S_IFBLK: "b"}
 _KINDS = {
     stat.S_IFIFO: "a FIFO",
     stat.S_IFREG: "a regular file",
@@ -70,6 +70,13 @@ class Host:
         """Whether absence here means absence on the host: under a root only /dev and /sys are."""
         return not self._root or path.startswith(("/dev/", "/sys/"))
 
+    def node_number(self, path: str) -> str:
+        """The number of the device node that stands at `path` itself; empty for all else."""
+        try:
+            return _number(os.lstat(self._root + path))
+        except OSError:
+            return ""
+
     def look(self) -> "Look":
         return Look(self)
 
@@ -79,85 +86,100 @@ class Look:
 
     `folders` holds the folders (real host paths) in which a change could alter any answer given:
     exactly these need watching. A folder that does not exist yet is represented by its nearest
-    existing ancestor, because that is where the search failed.
+    existing ancestor, because that is where the search failed. Not among them: the folders above,
+    which take these along unnoticed when they are renamed (udev does not, and there is the audit).
     """
 
     def __init__(self, host: Host) -> None:
         self.host = host
         self.folders: set[str] = set()
-        self._entries: dict[str, Entry | Unusable] = {}
-        self._parents: dict[str, str] = {}
+        self._ends: dict[str, Entry | Unusable] = {}  # by path as asked for
+        self._steps: dict[str, Entry] = {}  # by real path, links followed
 
     def entry(self, path: str) -> Entry:
         """Follow `path` to its end.
 
         Raises Unusable with the reason where it leads nowhere.
         """
-        found = self._entries.get(path)
-        if found is None:
-            try:
-                found = self._follow(path, _MAX_LINKS)
-            except Unusable as why:
-                found = why
-            self._entries[path] = found
-        if isinstance(found, Unusable):
-            raise found.with_traceback(None)
-        return found
+        entry = self._end(path)
+        self.folders.add(os.path.dirname(entry.real))
+        return entry
 
     def names(self, folder: str) -> list[str]:
         """The names in `folder`, unsorted.
 
         Raises Unusable where it is no folder, or not readable.
         """
-        entry = self.entry(folder)
-        if not entry.is_folder:
-            raise Unusable(f"is {entry.kind}, not a folder")
-        self.folders.add(entry.real)
+        if not self._end(folder).is_folder:
+            raise Unusable(f"is {self.entry(folder).kind}, not a folder")
+        real = self._end(folder).real
+        self.folders.add(real)
         try:
-            return os.listdir(self.host.local(entry.real))
+            return os.listdir(self.host.local(real))
         except OSError as error:
             raise _unusable(error) from None
 
-    def _follow(self, path: str, links_left: int) -> Entry:
-        parent, name = os.path.split(path)
-        if not name:
-            return Entry(path, "/", stat.S_IFDIR, "")
-        if path.count("/") > _MAX_DEPTH:
-            raise Unusable("is nested too deep")
-        folder = self._parent(parent, links_left)
-        real = os.path.join(folder, name)
+    def _end(self, path: str) -> Entry:
+        end = self._ends.get(path)
+        if end is None:
+            try:
+                end = replace(self._walk(path, "/", _MAX_LINKS), path=path)
+            except Unusable as why:
+                end = why
+            self._ends[path] = end
+        if isinstance(end, Unusable):
+            raise end.with_traceback(None)
+        return end
+
+    def _walk(self, path: str, start: str, links_left: int) -> Entry:
+        """Go component by component, as the kernel does; `start` is a real folder."""
+        at = _folder("/" if path.startswith("/") else start)
+        for name in path.split("/"):
+            if not at.is_folder:
+                self.folders.add(os.path.dirname(at.real))
+                raise Absent("does not exist")
+            if name == "..":
+                at = _folder(os.path.dirname(at.real))
+            elif name not in ("", "."):
+                real = os.path.join(at.real, name)
+                if real not in self._steps:
+                    self._steps[real] = self._step(at.real, real, links_left)
+                at = self._steps[real]
+        return at
+
+    def _step(self, folder: str, real: str, links_left: int) -> Entry:
+        local = self.host.local(real)
         try:
-            status = os.lstat(self.host.local(real))
-            if stat.S_ISLNK(status.st_mode):
-                self.folders.add(folder)
-                target = os.readlink(self.host.local(real))
-                return self._follow_link(path, folder, target, links_left)
+            status = os.lstat(local)
+            target = os.readlink(local) if stat.S_ISLNK(status.st_mode) else ""
         except OSError as error:
             self.folders.add(folder)
             raise _unusable(error) from None
-        if not stat.S_ISDIR(status.st_mode):
-            self.folders.add(folder)
-        return Entry(path, real, status.st_mode, _number(status))
-
-    def _parent(self, path: str, links_left: int) -> str:
-        real = self._parents.get(path)
-        if real is None:
-            real = self._parents[path] = self._follow(path, links_left).real
-        return real
-
-    def _follow_link(self, path: str, folder: str, target: str, links_left: int) -> Entry:
+        except ValueError:  # a NUL, or text that is no file name in bytes
+            raise Unusable("cannot be a path") from None
+        if not target:
+            return Entry(real, real, status.st_mode, _number(status))
+        self.folders.add(folder)
         if not links_left:
             raise Unusable("is a link cycle")
-        aim = os.path.normpath(os.path.join(folder, target))
         try:
-            end = self._follow(aim, links_left - 1)
+            return self._walk(target, folder, links_left - 1)
         except Absent:
-            raise Unusable(f"is a link to {aim}, which does not exist") from None
-        return Entry(path, end.real, end.mode, end.number)
+            aim = os.path.normpath(os.path.join(folder, target))
+            raise Unusable(f"is a link to {shown(aim)}, which does not exist") from None
+
+
+def shown(path: str) -> str:
+    """A path for people to read: whoever names files must not write into logs and messages."""
+    return path if path.isprintable() else ascii(path)
+
+
+def _folder(real: str) -> Entry:
+    return Entry(real, real, stat.S_IFDIR, "")
 
 
 def _number(status: os.stat_result) -> str:
-    kind = {stat.S_IFCHR: "c", stat.S_IFBLK: "b"}.get(stat.S_IFMT(status.st_mode))
+    kind = _NODES.get(stat.S_IFMT(status.st_mode))
     return f"{kind} {os.major(status.st_rdev)}:{os.minor(status.st_rdev)}" if kind else ""
 
 

@@ -87,33 +87,29 @@ class Inventory:
 
     def replace(self, resource: str, found: Iterable[Candidate]) -> Update:
         """Take what discovery found now; what it no longer finds turns unhealthy, "removed"."""
-        before = {listed.device.id: listed for listed in self._snapshots[resource].devices}
-        after = {id_: _gone(listed) for id_, listed in before.items()}
-        room = LIST_LIMIT - sum(_size(listed.device) for listed in before.values())
-        refused: list[str] = []
+        known = {listed.device.id: listed for listed in self._snapshots[resource].devices}
+        present: dict[str, Listed] = {}
+        newcomers: list[Listed] = []
         withheld: list[Candidate] = []
         for candidate in found:
-            device, known = candidate.device, before.get(candidate.device.id)
-            if known is not None:
-                room += _size(known.device)
+            old = known.get(candidate.device.id)
+            if old is not None:
+                present[old.device.id] = _renewed(old, candidate)
             elif candidate.problem:
                 withheld.append(candidate)
-                continue
-            if _size(device) > room:
-                refused.append(device.id)
-                if known is None:
-                    continue
-                device = known.device
-            room -= _size(device)
-            after[device.id] = _listed(device, candidate.problem, known)
-        changes = tuple(
-            Change(listed, before.get(id_))
-            for id_, listed in after.items()
-            if listed is not before.get(id_)
-        )
+            else:
+                newcomers.append(Listed(candidate.device))
+        kept = [present.get(id_) or _gone(old) for id_, old in known.items()]
+        refused = _fit(list(known.values()), kept, newcomers)
+        changes = [
+            Change(new, old)
+            for new, old in zip(kept, known.values(), strict=True)
+            if new is not old
+        ]
+        changes += [Change(new, None) for new in newcomers]
         if changes:
-            self._publish(resource, Snapshot(tuple(_ordered(after, came=len(after) > len(before)))))
-        return Update(changes, tuple(withheld), tuple(refused))
+            self._publish(resource, Snapshot(tuple(_ordered(kept, newcomers))))
+        return Update(tuple(changes), tuple(withheld), tuple(refused))
 
     def wait_for(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
         """Block until `predicate` holds, asked anew at every change and every `wake`."""
@@ -131,22 +127,48 @@ class Inventory:
             self._changed.notify_all()
 
 
-def _ordered(after: dict[str, Listed], *, came: bool) -> Iterable[Listed]:
+def _renewed(old: Listed, candidate: Candidate) -> Listed:
+    """The same object where nothing is new: that is how a change is told from none."""
+    device = old.device if candidate.problem else candidate.device  # what it was when whole
+    if device == old.device:
+        return old if candidate.problem == old.reason else Listed(old.device, candidate.problem)
+    return Listed(device, candidate.problem)
+
+
+def _gone(old: Listed) -> Listed:
+    return old if old.reason == REMOVED else Listed(old.device, REMOVED)
+
+
+def _fit(known: list[Listed], kept: list[Listed], newcomers: list[Listed]) -> list[str]:
+    """Undo what the list has no room for; returns the IDs. What is listed stays as it was."""
+    refused: list[str] = []
+    grown = [i for i, (new, old) in enumerate(zip(kept, known, strict=True)) if _grew(new, old)]
+    if not grown and not newcomers:
+        return refused
+    room = LIST_LIMIT - sum(_size(listed.device) for listed in kept)
+    for i in grown:
+        if room < 0:
+            refused.append(kept[i].device.id)
+            room += _size(kept[i].device) - _size(known[i].device)
+            kept[i] = Listed(known[i].device, kept[i].reason)
+    for newcomer in list(newcomers):
+        room -= _size(newcomer.device)
+        if room < 0:
+            refused.append(newcomer.device.id)
+            newcomers.remove(newcomer)
+            room += _size(newcomer.device)
+    return refused
+
+
+def _grew(new: Listed, old: Listed) -> bool:
+    return new.device is not old.device and new.device.replicas > old.device.replicas
+
+
+def _ordered(kept: list[Listed], newcomers: list[Listed]) -> list[Listed]:
     # Without newcomers the order is that of the last snapshot: 10,000 keys need not be made again.
-    if not came:
-        return after.values()
-    return sorted(after.values(), key=lambda listed: natural_key(listed.device.id))
-
-
-def _listed(device: Device, problem: str, known: Listed | None) -> Listed:
-    if known is not None and problem:
-        device = known.device  # what it was when it was whole
-    listed = Listed(device, problem)
-    return known if known == listed and known is not None else listed
-
-
-def _gone(listed: Listed) -> Listed:
-    return listed if listed.reason == REMOVED else Listed(listed.device, REMOVED)
+    if not newcomers:
+        return kept
+    return sorted(kept + newcomers, key=lambda listed: natural_key(listed.device.id))
 
 
 def _size(device: Device) -> int:

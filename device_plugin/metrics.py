@@ -1,23 +1,31 @@
-"""Prometheus metrics: counters are counted here, everything else is read when it is scraped."""
+"""Prometheus metrics: allocations are counted here, everything else is read when it is scraped.
 
+prometheus_client is imported at the first scrape: a node without Prometheus need not carry it, and
+the first registration need not wait for it.
+"""
+# ruff: noqa: PLC0415
+
+import threading
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
-
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
+from itertools import accumulate
+from typing import TYPE_CHECKING, Protocol
 
 from device_plugin.inventory import Inventory
 
-# Allocate is meant to take well under 10 ms; above a second the kubelet's sync loop suffers.
-_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5)
+if TYPE_CHECKING:
+    from prometheus_client import Metric
+
+# Seconds. Allocate is meant to take well under 10 ms; the kubelet's sync loop waits for it.
+_BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0)
 
 
 class Served(Protocol):
     """One resource as its server sees it."""
 
-    @property
-    def resource(self) -> str: ...
+    resource: str
+
     @property
     def registered(self) -> bool: ...
     @property
@@ -28,40 +36,65 @@ class Metrics:
     """What happened (counted) and what is (collected at scrape)."""
 
     def __init__(self) -> None:
-        self._registry = CollectorRegistry()
-        self._allocations = Counter(
-            "device_plugin_allocations",
-            "Allocate calls by outcome: ok, refused (the caller was told why) or error.",
-            ["resource", "outcome"],
-            registry=self._registry,
-        )
-        self._duration = Histogram(
-            "device_plugin_allocation_duration_seconds",
-            "Time to answer Allocate.",
-            ["resource"],
-            buckets=_BUCKETS,
-            registry=self._registry,
-        )
+        self._lock = threading.Lock()
+        self._outcomes: Counter[tuple[str, str]] = Counter()  # by resource and outcome
+        self._durations: dict[str, list[int]] = {}  # counts by bucket, by resource
+        self._seconds: dict[str, float] = {}  # by resource
+        self._inventory: Inventory | None = None
+        self._servers: Callable[[], Iterable[Served]] = tuple
 
     def allocated(self, resource: str, outcome: str, seconds: float) -> None:
-        self._allocations.labels(resource, outcome).inc()
-        self._duration.labels(resource).observe(seconds)
+        """Count one Allocate call; outcome: ok, refused (the caller was told why) or error."""
+        with self._lock:
+            self._outcomes[resource, outcome] += 1
+            buckets = self._durations.setdefault(resource, [0] * (len(_BOUNDS) + 1))
+            buckets[bisect_left(_BOUNDS, seconds)] += 1
+            self._seconds[resource] = self._seconds.get(resource, 0.0) + seconds
 
     def collect_from(self, inventory: Inventory, servers: Callable[[], Iterable[Served]]) -> None:
         """Name what is read at every scrape."""
-        self._registry.register(_State(inventory, servers))
+        self._inventory, self._servers = inventory, servers
 
     def exposition(self) -> bytes:
         """All metrics in Prometheus' text format."""
-        return generate_latest(self._registry)
+        from prometheus_client import CollectorRegistry, generate_latest
 
+        registry = CollectorRegistry()
+        registry.register(self)
+        return generate_latest(registry)
 
-class _State(Collector):
-    def __init__(self, inventory: Inventory, servers: Callable[[], Iterable[Served]]) -> None:
-        self._inventory = inventory
-        self._servers = servers
+    def collect(self) -> Iterator["Metric"]:
+        """As prometheus_client asks its collectors."""
+        yield from self._counted()
+        yield from self._present()
 
-    def collect(self) -> Iterator[Metric]:
+    def _counted(self) -> Iterator["Metric"]:
+        from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+
+        with self._lock:
+            outcomes, seconds = dict(self._outcomes), dict(self._seconds)
+            durations = {name: list(accumulate(of)) for name, of in self._durations.items()}
+        allocations = CounterMetricFamily(
+            "device_plugin_allocations",
+            "Allocate calls by outcome: ok, refused (the caller was told why) or error.",
+            labels=["resource", "outcome"],
+        )
+        for labels, count in outcomes.items():
+            allocations.add_metric(labels, count)
+        yield allocations
+        duration = HistogramMetricFamily(
+            "device_plugin_allocation_duration_seconds",
+            "Time to answer Allocate.",
+            labels=["resource"],
+        )
+        bounds = [*map(str, _BOUNDS), "+Inf"]
+        for name, counts in durations.items():
+            duration.add_metric([name], list(zip(bounds, counts, strict=True)), seconds[name])
+        yield duration
+
+    def _present(self) -> Iterator["Metric"]:
+        from prometheus_client.core import GaugeMetricFamily
+
         devices = GaugeMetricFamily(
             "device_plugin_devices",
             "Schedulable devices (replicas counted) by health.",
@@ -78,11 +111,15 @@ class _State(Collector):
             labels=["resource"],
         )
         for server in self._servers():
-            counts = {"Healthy": 0, "Unhealthy": 0}
-            for listed in self._inventory.snapshot(server.resource).devices:
-                counts["Healthy" if listed.healthy else "Unhealthy"] += listed.device.replicas
-            for health, count in counts.items():
+            for health, count in self._by_health(server.resource).items():
                 devices.add_metric([server.resource, health], count)
             registered.add_metric([server.resource], server.registered)
             streams.add_metric([server.resource], server.streams)
         yield from (devices, registered, streams)
+
+    def _by_health(self, resource: str) -> dict[str, int]:
+        counts = {"Healthy": 0, "Unhealthy": 0}
+        if self._inventory is not None:
+            for listed in self._inventory.snapshot(resource).devices:
+                counts["Healthy" if listed.healthy else "Unhealthy"] += listed.device.replicas
+        return counts

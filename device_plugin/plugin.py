@@ -18,7 +18,7 @@ from device_plugin.allocation import Grant, Refused, Share
 from device_plugin.config import Resource
 from device_plugin.health import HandedOut, Numbers, node_numbers
 from device_plugin.host import Host, Unusable
-from device_plugin.inventory import Inventory, Snapshot
+from device_plugin.inventory import Inventory, Listed, Snapshot
 from device_plugin.metrics import Metrics
 
 OPTIONS = pb.DevicePluginOptions(get_preferred_allocation_available=True)
@@ -85,8 +85,8 @@ class Plugin(pb_grpc.DevicePluginServicer):
             return over() or inventory.snapshot(name) is not seen
 
         while inventory.wait_for(news) and not over():
-            seen = inventory.snapshot(name)
-            message = list_message(seen)
+            seen, before = inventory.snapshot(name), seen
+            message = list_message(seen, before, sent)
             if message != sent:
                 yield message
                 sent = message
@@ -161,12 +161,12 @@ class Plugin(pb_grpc.DevicePluginServicer):
 
     def _check_nodes(self, shares: list[Share]) -> dict[str, Numbers]:
         """The node numbers by device; refuses what a runtime would fail to create."""
-        look = self._host.look()
         found: dict[str, Numbers] = {}
-        for share in shares:
-            device = share.device
+        for device in (share.device for share in shares):
+            if device.id in found:
+                continue
             try:
-                found.setdefault(device.id, node_numbers(look, device))
+                found[device.id] = node_numbers(self._host, device)
             except Unusable as why:
                 raise Refused(f"device {device.id} of {self._resource.name}: {why}") from None
         return found
@@ -218,15 +218,45 @@ class Pace:
         return self.REST if self._budget >= 1 else 1 / self.REFILL
 
 
-def list_message(snapshot: Snapshot) -> pb.ListAndWatchResponse:
-    """The whole list: replicas follow the health of their device."""
-    return pb.ListAndWatchResponse(
-        devices=[
-            pb.Device(ID=id_, health="Healthy" if listed.healthy else "Unhealthy")
-            for listed in snapshot.devices
-            for id_ in listed.device.replica_ids
-        ]
+def list_message(
+    snapshot: Snapshot,
+    before: Snapshot | None = None,
+    sent: pb.ListAndWatchResponse | None = None,
+) -> pb.ListAndWatchResponse:
+    """The whole list: replicas follow the health of their device.
+
+    With the snapshot `before` and what was `sent` for it, only what differs is made anew: of
+    10,000 IDs mostly one.
+    """
+    if before is None or sent is None or not _same_ids(before, snapshot):
+        return pb.ListAndWatchResponse(
+            devices=[
+                pb.Device(ID=id_, health=_health(listed))
+                for listed in snapshot.devices
+                for id_ in listed.device.replica_ids
+            ]
+        )
+    message = pb.ListAndWatchResponse()
+    message.CopyFrom(sent)
+    at = 0
+    for old, new in zip(before.devices, snapshot.devices, strict=True):
+        if new is not old:
+            for device in message.devices[at : at + new.device.replicas]:
+                device.health = _health(new)
+        at += new.device.replicas
+    return message
+
+
+def _same_ids(before: Snapshot, after: Snapshot) -> bool:
+    return len(before.devices) == len(after.devices) and all(
+        old.device is new.device
+        or (old.device.id, old.device.replicas) == (new.device.id, new.device.replicas)
+        for old, new in zip(before.devices, after.devices, strict=True)
     )
+
+
+def _health(listed: Listed) -> str:
+    return "Healthy" if listed.healthy else "Unhealthy"
 
 
 def grant_message(grant: Grant) -> pb.ContainerAllocateResponse:

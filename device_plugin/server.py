@@ -24,8 +24,8 @@ VERSION = "v1beta1"
 REGISTER_DEADLINE = 15.0  # seconds; the kubelet dials back for up to 10 within the call
 STREAM_DEADLINE = 5.0  # seconds from an accepted registration to its ListAndWatch
 STEADY = 10.0  # seconds after which a stream that ends is no sign of trouble
-# Seconds between attempts, doubling, with jitter. The first is short: a new kubelet.sock may be seen
-# a moment before the kubelet listens on it.
+# Seconds between attempts, doubling, with jitter. The first is short: a new kubelet.sock may be
+# seen a moment before the kubelet listens on it.
 FIRST_DELAY, LONGEST_DELAY = 0.02, 15.0
 
 # The kubelet's errors come as UNKNOWN with a text; these are gRPC's own.

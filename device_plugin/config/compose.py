@@ -18,6 +18,7 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _UNREADABLE = re.compile(
     r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
+_TAG_DIRECTIVE = re.compile(r"^%TAG", re.MULTILINE)
 _HINTS = (
     (re.compile(r":\s+\{[\w.]*\}\S"), "quote a value that begins with `{`"),
     (re.compile(r"^\s*\t"), "indent with spaces, not tabs"),
@@ -25,6 +26,7 @@ _HINTS = (
     (re.compile(r"[:-]\s+\*"), "quote a value that begins with `*`"),
     (re.compile(r":.*:\s"), "quote a value that holds `: `"),
 )
+_HINTED = 200  # characters of a line in which they look
 
 
 class _Mark(Protocol):
@@ -43,6 +45,9 @@ def compose(text: str) -> Node:
         column = bad.start() - text.rfind("\n", 0, bad.start())
         message = f"the character U+{ord(bad[0]):04X} may not stand in YAML; remove it"
         raise Refused(message, (line, column))
+    if directive := _TAG_DIRECTIVE.search(text):  # libyaml takes quadratic time over them
+        line = text.count("\n", 0, directive.start()) + 1
+        raise Refused("tag directives (`%TAG`) are not taken; remove it", (line, 1))
     try:
         node = _Composer(text).document()
     except yaml.MarkedYAMLError as error:
@@ -80,7 +85,16 @@ class _Composer(Composer, Resolver):
 
     def get_event(self) -> yaml.Event:
         event: yaml.Event = self._parser.get_event()
-        self._nodes += isinstance(event, yaml.NodeEvent)
+        if isinstance(event, yaml.NodeEvent):
+            self._bound(event)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            ended, before = self._open.pop()
+            if ended is not None:
+                self._sizes[ended] = self._size - before
+        return event
+
+    def _bound(self, event: yaml.NodeEvent) -> None:
+        self._nodes += 1
         if self._nodes > NODE_LIMIT:
             raise _refused(f"more than {NODE_LIMIT} keys and values", event)
         match event:
@@ -95,11 +109,6 @@ class _Composer(Composer, Resolver):
                     raise _refused(f"nested deeper than {DEPTH_LIMIT} levels", event)
                 self._open.append((anchor, self._size))
                 self._size += 1
-            case yaml.CollectionEndEvent():
-                ended, before = self._open.pop()
-                if ended is not None:
-                    self._sizes[ended] = self._size - before
-        return event
 
     def _alias(self, event: yaml.Event, anchor: str) -> None:
         if any(anchor == around for around, _ in self._open):
@@ -123,7 +132,8 @@ def _syntax(error: yaml.MarkedYAMLError, text: str) -> Refused:
     # The parser often notices one line late.
     rows = text.split("\n")[max(line - 2, 0) : line]
     for row in reversed(rows):
-        hint = next((hint for pattern, hint in _HINTS if pattern.search(row)), None)
+        start = row[:_HINTED]
+        hint = next((hint for pattern, hint in _HINTS if pattern.search(start)), None)
         if hint:
             return Refused(f"{message}; {hint}", place)
     return Refused(message, place)

@@ -6,7 +6,7 @@ from device_plugin.config import names
 from device_plugin.config.decode import known
 from device_plugin.config.devices import Handed
 from device_plugin.config.placeholders import PATHS, Offers, shape, template
-from device_plugin.config.problem import Report, Where, listed
+from device_plugin.config.problem import PLACEHOLDER, Report, Where, listed
 from device_plugin.config.types import Container, Mount
 from device_plugin.template import Template
 
@@ -37,7 +37,7 @@ def _env(env: dict[str, str], where: Where, report: Report, offers: Offers | Non
         if name is None:
             continue
         if paths := PATHS & name.fields:
-            what = listed(f"{{{path}}}" for path in sorted(paths))
+            what = listed(sorted(paths), "and", PLACEHOLDER)
             report.at(place, f"{what} holds a `/`, which a variable's name may not", key=True)
             continue
         shape(name, names.env, place, report, key=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from device_plugin.config import names
 from device_plugin.config.decode import known
 from device_plugin.config.placeholders import Offer, Offers, shape, template
-from device_plugin.config.problem import Report, Where, listed, near, show
+from device_plugin.config.problem import PLACEHOLDER, Report, Where, listed, near, show
 from device_plugin.config.types import Companion, Selector, Virtual
 from device_plugin.pattern import PathPattern, PatternError
 from device_plugin.template import Template
@@ -140,7 +140,7 @@ def _no_capture(name: str, captures: tuple[str, ...]) -> str:
     message = f"`{{{show(name)}}}` is not captured by `path`"
     if meant := near(name, captures):
         return f"{message}; did you mean `{{{meant}}}`?"
-    there = listed((f"{{{capture}}}" for capture in captures), "and") if captures else "nothing"
+    there = listed(captures, "and", PLACEHOLDER) if captures else "nothing"
     return f"{message}, which captures {there}"
 
 

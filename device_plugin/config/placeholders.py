@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
-from device_plugin.config.problem import Report, Where, listed, near, show
+from device_plugin.config.problem import PLACEHOLDER, Report, Where, listed, near, show
 from device_plugin.template import Template, TemplateError
 
 PATHS = frozenset(("host_path", "local_path", "path"))
@@ -42,8 +43,11 @@ class Offers:
             return f"the devices in line {report.line(lacks.where)} have no {shown}"
         if meant := near(field, self._anywhere):
             return f"unknown placeholder {shown}; did you mean `{{{meant}}}`?"
-        there = listed((f"{{{name}}}" for name in sorted(self._anywhere)), "and")
-        return f"unknown placeholder {shown}; there are {there}"
+        return f"unknown placeholder {shown}; there are {self._there}"
+
+    @cached_property
+    def _there(self) -> str:
+        return listed(sorted(self._anywhere), "and", PLACEHOLDER)
 
 
 def template(

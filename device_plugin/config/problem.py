@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from device_plugin.config.types import Config
@@ -126,17 +126,19 @@ def show(text: str) -> str:
     return _UNPRINTABLE.sub(lambda char: char[0].encode("unicode_escape").decode(), short)
 
 
-def listed(words: Iterable[str], last: str = "or") -> str:
+def listed(words: Sequence[str], last: str = "or", form: str = "`{}`") -> str:
     """Write `a`, `b` or `c`."""
-    *front, end = [f"`{word}`" for word in words]
-    if len(front) > _LISTED:
-        return f"{', '.join(front[:_LISTED])} and {len(front) + 1 - _LISTED} more"
+    *front, end = [form.format(word) for word in words[: _LISTED + 1]]
+    if len(words) > _LISTED:
+        return f"{', '.join(front)} {last} {len(words) - _LISTED} more"
     return f"{', '.join(front)} {last} {end}" if front else end
 
 
-def near(word: str, known: Iterable[str]) -> str | None:
+PLACEHOLDER = "`{{{}}}`"  # the form of one for `listed`
+
+
+def near(word: str, known: Collection[str]) -> str | None:
     """Find what was probably meant."""
-    words = sorted(known)
-    if len(word) > _SHOWN or len(words) > _COMPARED:
+    if len(word) > _SHOWN or len(known) > _COMPARED:
         return None
-    return next(iter(difflib.get_close_matches(word, words, n=1, cutoff=0.7)), None)
+    return next(iter(difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.7)), None)

@@ -76,7 +76,7 @@ def quoted(text: str) -> str:
 def named(kind: inspect.Type) -> str:
     """Say what is due."""
     if isinstance(kind, inspect.LiteralType):
-        return listed(map(str, kind.values))
+        return listed([str(value) for value in kind.values])
     return _NAMES.get(type(kind), "a mapping")
 
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from device_plugin.config import Config, Resource, Selector
 from device_plugin.device import Candidate, Found
 from device_plugin.discovery import path, virtual
-from device_plugin.host import Look
+from device_plugin.host import Look, shown
 
 
 @dataclass(slots=True)
 class Discovered:
-    """What the selectors of one resource found at one look."""
+    """What the selectors of one resource found at one look; every ID once."""
 
     candidates: list[Candidate] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -22,18 +22,21 @@ class Discovered:
 
 def discover(look: Look, config: Config) -> dict[str, Discovered]:
     """Ask every selector; by resource, in file order."""
-    owners: dict[str, str] = {}
+    owners: dict[str, tuple[str, str]] = {}
     return {resource.name: _discover(look, resource, owners) for resource in config.resources}
 
 
-def _discover(look: Look, resource: Resource, owners: dict[str, str]) -> Discovered:
+def _discover(look: Look, resource: Resource, owners: dict[str, tuple[str, str]]) -> Discovered:
     discovered = Discovered()
+    ids: set[str] = set()
     for index, selector in enumerate(resource.devices):
         found = _find(look, resource, selector, index)
         if found.note:
             discovered.notes.append(found.note)
         for candidate in found.candidates:
-            discovered.candidates.append(_settle(candidate, resource.name, owners))
+            problem = _claim(candidate, resource.name, owners)
+            settled = replace(candidate, problem=problem) if problem else candidate
+            discovered.candidates.append(settled)
     return discovered
 
 
@@ -44,12 +47,17 @@ def _find(look: Look, resource: Resource, selector: Selector, index: int) -> Fou
     return path.find(look, selector)
 
 
-def _settle(candidate: Candidate, resource: str, owners: dict[str, str]) -> Candidate:
-    """First come, first served: by node, and by ID, which is unique over all resources."""
-    name = f"{resource} (device {candidate.device.id})"
-    claims = (*candidate.claims, f"ID {candidate.device.id}")
-    taken = next((claim for claim in claims if claim in owners), None)
-    if taken is not None:
-        return replace(candidate, problem=f"{taken} already belongs to {owners[taken]}")
-    owners.update(dict.fromkeys(claims, name))
-    return candidate
+def _claim(candidate: Candidate, resource: str, owners: dict[str, tuple[str, str]]) -> str:
+    """First come, first served: by node, and by ID, which is unique over all resources.
+
+    Returns what is wrong. IDs and node paths share `owners`: a path starts with a slash.
+    """
+    device = candidate.device.id
+    claims = (device, *candidate.claims)
+    for claim in claims:
+        if claim in owners:
+            owner, its_device = owners[claim]
+            return f"{claim} already belongs to {owner} (device {its_device})"
+    for claim in claims:
+        owners[claim] = resource, device
+    return ""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from device_plugin.config import Companion, Selector
 from device_plugin.device import Candidate, Device, Found, Node, device_id, natural_key
-from device_plugin.host import Absent, Entry, Look, Unusable
+from device_plugin.host import Absent, Entry, Look, Unusable, shown
 from device_plugin.pattern import PathPattern
 from device_plugin.template import Template, escape
 
@@ -55,7 +55,7 @@ def _matches(look: Look, pattern: PathPattern, notes: list[str]) -> Iterator[Mat
         if path.isprintable():
             yield path, captures
         else:
-            notes.append(f"{path!r} passed over: unprintable characters in its name")
+            notes.append(f"{shown(path)} passed over: unprintable characters in its name")
 
 
 def _names(look: Look, folder: str, notes: list[str]) -> list[str]:
@@ -64,7 +64,7 @@ def _names(look: Look, folder: str, notes: list[str]) -> list[str]:
     except Absent:
         return []
     except Unusable as why:
-        notes.append(f"{folder} {why}")
+        notes.append(f"{shown(folder)} {why}")
         return []
 
 
@@ -113,7 +113,8 @@ def _nodes(look: Look, part: Companion) -> Iterator[tuple[Entry, Node]]:
 
 def _folder_nodes(look: Look, part: Companion) -> Iterator[tuple[Entry, Node]]:
     """Every node below the folder; a link counts where it leads to a node outside of it."""
-    entries = list(_walk(look, part.path.rstrip("/"), _MAX_FOLDER_DEPTH))
+    folder, real = part.path.rstrip("/"), look.entry(part.path).real
+    entries = list(_walk(look, real, _MAX_FOLDER_DEPTH))
     inside = {entry.real for entry in entries if not entry.by_link}
     entries = [entry for entry in entries if not entry.by_link or entry.real not in inside]
     if not entries:
@@ -121,8 +122,10 @@ def _folder_nodes(look: Look, part: Companion) -> Iterator[tuple[Entry, Node]]:
     if len(entries) > _MAX_FOLDER_NODES:
         raise Unusable(f"has more than {_MAX_FOLDER_NODES} device nodes")
     for entry in entries:
-        below = entry.path.removeprefix(part.path.rstrip("/"))
-        yield entry, Node(entry.path, part.to + escape(below) if part.to else "", part.permissions)
+        below = entry.path.removeprefix(real)
+        yield entry, Node(
+            folder + below, part.to + escape(below) if part.to else "", part.permissions
+        )
 
 
 def _walk(look: Look, folder: str, depth: int) -> Iterator[Entry]:
@@ -139,6 +142,7 @@ def _walk(look: Look, folder: str, depth: int) -> Iterator[Entry]:
 
 
 def _id(path: str) -> str:
-    folder, _, name = path.rstrip("/").rpartition("/")
+    identity = path.removeprefix("/dev/")
+    folder, _, name = identity.rpartition("/")
     by_something = folder.rpartition("/")[2].startswith("by-")
-    return device_id(name if by_something else path.removeprefix("/dev/").strip("/"), path)
+    return device_id(name if by_something else identity, identity)

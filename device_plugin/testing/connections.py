@@ -123,7 +123,7 @@ class Connections:
                 known = [
                     old
                     for old in endpoints.get(client.resource, ())
-                    if old.client and old.client.registration.streaming
+                    if old.client and old.stopped is None and old.client.registration.streaming
                 ]
                 if any(old.client and old.client.path == client.path for old in known):
                     raise PluginError(
@@ -145,7 +145,8 @@ class Connections:
         with self._state.changing():
             registration.stream_ended = time.monotonic()
             registration.stream_error = failure
-            found = self._lookup(client)
+            # (Go's stream would end at once after a disconnect, and find nobody; ours is slower.)
+            found = None if client.disconnected else self._lookup(client)
         if found:
             self.disconnect(found)
 
@@ -189,6 +190,7 @@ class Connections:
     def _close(self, client: PluginClient) -> None:
         with self._state.changing():
             self._live.discard(client)
+            client.disconnected = True
         client.close()
 
 

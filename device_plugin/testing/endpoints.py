@@ -28,6 +28,9 @@ _GO_WORDS = {
 # What a call on a channel that is closed already amounts to.
 _CLOSED = "rpc error: code = Canceled desc = context canceled"
 
+# Well above the 0.2 s after which gRPC looks whether somebody still wants to know.
+_LINGER = 1.0
+
 _numbers = itertools.count(1)
 _Request = TypeVar("_Request")
 _Response = TypeVar("_Response")
@@ -62,34 +65,40 @@ class PluginClient:
         self._rpc_timeout = rpc_timeout
         self._record = record
         self._woken = threading.Event()
+        self._settled = threading.Event()
         self._ready = False
         self.connected = False  # dialled and asked for its options
+        self.disconnected = False  # on purpose: the end of its stream means nothing any more
+        # The number keeps connections apart: equal channels would share one.
         self._options = (*_CHANNEL_OPTIONS, ("fake-kubelet.client", next(_numbers)))
         self._channel = self._open_channel()
-        self._scout: grpc.Channel | None = None
         self._stub = DevicePluginStub(self._channel)
 
     def dial(self, timeout: float) -> None:
         """Connect, whatever it takes: a refused connection is tried again in silence (A3)."""
         if not self._woken.is_set():
-            self._scout = self._open_channel()
-            self._scout.subscribe(self._on_connectivity, try_to_connect=True)
+            threading.Thread(target=self._scout, name="kubelet-dial", daemon=True).start()
             self._woken.wait(timeout)
-            self._scout.unsubscribe(self._on_connectivity)
         if not self._ready:
-            self._scout = None
+            self._settled.set()
             why = "context canceled" if self._woken.is_set() else "context deadline exceeded"
             raise PluginError(f"failed to dial device plugin: {why}")
 
-    def _open_channel(self) -> grpc.Channel:
-        """Open a channel; those of one client share one connection, and with no other client.
+    def _scout(self) -> None:
+        """Tell when there is a connection.
 
-        A thread of gRPC's watches the channel that one subscribes to, and fails if it finds it
-        closed. So a scout does the dialling; it is never closed, only left, and it goes when that
-        thread is done. The channel proper can be closed at any time.
-
-        gRPC's own back-off stays (1 s, then 1.6 times as long): grpc-go has the same one.
+        gRPC polls the channel that one subscribes to in a thread of its own, which ends 0.2 s late
+        and fails if it finds the channel closed before. So this is a channel for that alone, which
+        shares its connection with the channel proper, and is let go when that thread is done.
         """
+        channel = self._open_channel()
+        channel.subscribe(self._on_connectivity, try_to_connect=True)
+        self._settled.wait()
+        channel.unsubscribe(self._on_connectivity)
+        time.sleep(_LINGER)
+
+    def _open_channel(self) -> grpc.Channel:
+        # gRPC's own back-off stays (1 s, then 1.6 times as long): grpc-go has the same one.
         return grpc.insecure_channel(f"unix:{quote(self.path)}", options=self._options)
 
     def _on_connectivity(self, state: grpc.ChannelConnectivity) -> None:
@@ -112,7 +121,7 @@ class PluginClient:
         except PluginError as error:
             raise PluginError(f"failed to get device plugin options: {error}") from error
         finally:
-            self._scout = None  # the channel proper holds the connection from here on
+            self._settled.set()  # the channel proper holds the connection from here on
 
     def allocate(self, ids: Sequence[str]) -> pb.AllocateResponse:
         request = pb.AllocateRequest(
@@ -155,6 +164,7 @@ class PluginClient:
     def close(self) -> None:
         """End every call and the connection."""
         self._woken.set()
+        self._settled.set()
         self._channel.close()
 
     def _call(

@@ -14,7 +14,9 @@ class Container:
     name: str
     limits: Mapping[str, int] = field(default_factory=dict)
     restart_policy: str | None = None
-    env: Mapping[str, str] = field(default_factory=dict)  # the Pod's own, which wins over the plugin's (A10)
+    env: Mapping[str, str] = field(
+        default_factory=dict
+    )  # the Pod's own, which wins over the plugin's (A10)
 
     @property
     def sidecar(self) -> bool:

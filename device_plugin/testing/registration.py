@@ -44,9 +44,7 @@ class Registrar(RegistrationServicer):
         self._connections = connections
         self._faults = faults
 
-    def Register(  # noqa: N802 - the wire's name
-        self, request: pb.RegisterRequest, context: grpc.ServicerContext
-    ) -> pb.Empty:
+    def Register(self, request: pb.RegisterRequest, context: grpc.ServicerContext) -> pb.Empty:
         registration = self._note(request)
         try:
             self._faults.wait_while_held("arrival", context)

@@ -102,7 +102,7 @@ def test_a_deleted_plugin_socket(running, folder):
 
 
 def test_the_checkpoint_is_written_and_kept(running, folder):
-    kubelet, plugin = running()
+    kubelet, _ = running()
     checkpoint = folder / "kubelet_internal_checkpoint"
     kubelet.wait_for(lambda k: checkpoint.exists())
     kubelet.restart()
