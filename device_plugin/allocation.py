@@ -4,15 +4,19 @@ Pure functions: protobuf, sockets and the file system are elsewhere.
 """
 
 import heapq
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import accumulate, combinations, islice
 
 from device_plugin.config import Resource
-from device_plugin.device import Device, Node
+from device_plugin.device import ID_LIMIT, Device, Node
 from device_plugin.inventory import Snapshot
 from device_plugin.template import Template
+
+_WAYS = 4000  # device groups, to look at when packing: a few milliseconds
 
 
 class Refused(Exception):  # noqa: N818 - an answer: users read it in `kubectl describe pod`
@@ -57,26 +61,46 @@ def prefer(
     order = _pack if resource.allocation.prefer == "pack" else _spread
     if resource.per_container.distinct:
         fewest = order is _pack
+        others = free.keys() - held
         devices = sorted(free, key=lambda device: len(free[device]) * (1 if fewest else -1))
-        picked = [free[device][0] for device in devices if device not in set(held)]
+        picked = [free[device][0] for device in devices if device in others]
     else:
         picked = order(free, held, size - len(chosen))
     chosen += picked[: max(0, size - len(chosen))]
-    return chosen if len(chosen) == size and fixed <= set(chosen) else []
+    suffices = len(chosen) == size and fixed <= set(chosen)
+    devices_chosen = {by_id[id_].device.id for id_ in chosen}
+    return chosen if suffices and not _broken(resource, size, len(devices_chosen)) else []
 
 
 def _pack(free: dict[str, list[str]], held: list[str], need: int) -> list[str]:
     """As few devices as can be, and of these the ones that leave the least behind."""
-    picked: list[str] = []
-    for device in dict.fromkeys(held):
-        picked += free.pop(device, [])
-    by_room = sorted(free.values(), key=len, reverse=True)
-    for position, ids in enumerate(by_room):
-        rest = need - len(picked)
-        if rest <= len(ids):
-            return picked + min((i for i in by_room[position:] if len(i) >= rest), key=len)
-        picked += ids
-    return picked
+    picked = [id_ for device in dict.fromkeys(held) for id_ in free.pop(device, [])]
+    return picked + [id_ for ids in _fewest(free.values(), need - len(picked)) for id_ in ids]
+
+
+def _fewest(groups: Iterable[list[str]], need: int) -> list[list[str]]:
+    """As few groups as hold `need` IDs together, and of these the ones that hold the fewest.
+
+    With very many ways to choose, not all are tried; the last group then still fits best.
+    """
+    if need <= 0:
+        return []
+    by_room = sorted(groups, key=len, reverse=True)
+    count = bisect_left(list(accumulate(map(len, by_room))), need) + 1
+    if count > len(by_room):
+        return by_room
+    most = by_room[: count - 1]
+    rest = need - _room(most)
+    last = min((ids for ids in by_room[count - 1 :] if len(ids) >= rest), key=len)
+    best = [*most, last]
+    if _room(best) > need:
+        ways = islice(combinations(by_room, count), _WAYS // count)
+        best = min([best, *(list(way) for way in ways if _room(way) >= need)], key=_room)
+    return best
+
+
+def _room(groups: Iterable[list[str]]) -> int:
+    return sum(map(len, groups))
 
 
 def _spread(free: dict[str, list[str]], held: list[str], need: int) -> list[str]:
@@ -102,9 +126,8 @@ def shares(resource: Resource, snapshot: Snapshot, ids: Iterable[str]) -> list[S
     by_id, wanted = snapshot.by_id, set(ids)
     unknown = wanted - by_id.keys()
     if unknown:
-        raise Refused(
-            f"{resource.name} has no device {min(unknown)}: was it listed by another plugin?"
-        )
+        shown = min(unknown)[:ID_LIMIT]
+        raise Refused(f"{resource.name} has no device {shown!r}: did another plugin list it?")
     given: list[Share] = []
     indices: dict[str, int] = {}
     for id_ in sorted(wanted, key=snapshot.positions.__getitem__):
@@ -113,36 +136,37 @@ def shares(resource: Resource, snapshot: Snapshot, ids: Iterable[str]) -> list[S
             raise Refused(f"device {id_} of {resource.name} is unhealthy: {listed.reason}")
         index = indices.setdefault(listed.device.id, len(indices))
         given.append(Share(id_, listed.device, index))
-    _keep_rules(resource, len(given), len(indices))
+    if broken := _broken(resource, len(given), len(indices)):
+        raise Refused(broken)
     return given
 
 
-def _keep_rules(resource: Resource, count: int, devices: int) -> None:
+def _broken(resource: Resource, count: int, devices: int) -> str:
+    """The rule that `count` IDs of so many devices break in one container, if they break any."""
     rules = resource.per_container
     if rules.max is not None and count > rules.max:
-        raise Refused(
+        return (
             f"a container may have at most {rules.max} of {resource.name} and asks for {count}: "
             "lower its limit, or raise per_container.max"
         )
     if rules.distinct and devices < count:
-        raise Refused(
+        return (
             f"a container may not have two replicas of one device of {resource.name}, and"
             f" {count} come from {devices}: lower its limit, or drop per_container.distinct"
         )
+    return ""
 
 
 def grant(resource: Resource, given: list[Share], local: Callable[[str], str]) -> Grant:
     """Everything the container of these shares gets; `local` says how we see a host path."""
-    nodes: dict[str, Node] = {}
-    for share in given:
-        for node in share.device.nodes:
-            if node.host_path not in nodes:
-                to = _inside(node, _values(share, local)) if node.to else node.host_path
-                nodes[node.host_path] = Node(node.host_path, to, node.permissions)
+    nodes = _handed(given, local)
     container = resource.container
     if not (container.env or container.mounts or container.annotations):
         return Grant(tuple(nodes.values()))
     values = [_values(share, local) for share in given]
+    for share, known in zip(given, values, strict=True):
+        if share.device.nodes:
+            known["path"] = nodes[share.device.nodes[0].host_path].to
     mounts: dict[str, tuple[str, str, bool]] = {}
     for known in values:
         for mount in container.mounts:
@@ -156,6 +180,18 @@ def grant(resource: Resource, given: list[Share], local: Callable[[str], str]) -
     )
 
 
+def _handed(given: list[Share], local: Callable[[str], str]) -> dict[str, Node]:
+    """Each node once, by host path, at the place that the first share has for it."""
+    nodes: dict[str, Node] = {}
+    for share in given:
+        known = _values(share, local) if any(node.to for node in share.device.nodes) else {}
+        for node in share.device.nodes:
+            if node.host_path not in nodes:
+                to = _inside(node, known)
+                nodes[node.host_path] = Node(node.host_path, to, node.permissions)
+    return nodes
+
+
 def inside(device: Device) -> list[tuple[Node, str]]:
     """Where a container would find each node; `{index}` is known only with the container."""
     values = _values(Share(device.id, device, 0), str) | {"index": "{index}"}
@@ -163,7 +199,7 @@ def inside(device: Device) -> list[tuple[Node, str]]:
 
 
 def _values(share: Share, local: Callable[[str], str]) -> dict[str, str]:
-    """What the placeholders stand for; paths are those of the primary node."""
+    """What the placeholders stand for, but for `{path}`; paths are those of the primary node."""
     device = share.device
     values = {"id": share.id, "index": str(share.index), **device.values}
     values |= {f"attribute.{name}": _text(value) for name, value in device.attributes.items()}
@@ -171,7 +207,6 @@ def _values(share: Share, local: Callable[[str], str]) -> dict[str, str]:
         primary = device.nodes[0]
         values["host_path"] = primary.host_path
         values["local_path"] = local(primary.host_path)
-        values["path"] = _inside(primary, values)
     return values
 
 
@@ -193,7 +228,12 @@ def _joined(
 
 
 def _render(text: str, values: Mapping[str, str]) -> str:
-    return _template(text).render(values)
+    try:
+        return _template(text).render(values)
+    except KeyError as missing:
+        raise Refused(
+            f"device {values['id']} has no {{{missing.args[0]}}}, which {text!r} asks for"
+        ) from None
 
 
 @lru_cache(maxsize=1024)

@@ -7,6 +7,7 @@ watch (inotify) ─> "look again" ─> servers (our socket, kubelet.sock)
 import fcntl
 import os
 import queue
+import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -31,9 +32,8 @@ from device_plugin.watch import Folders, Watch
 if TYPE_CHECKING:
     from device_plugin.http import WebServer
 
-_MAX_LOOKS = 3  # in a row, for folders that come and go
 _MAX_NAMED = 20  # devices or notes in one go
-_MISSED_AUDITS, _SLACK = 3, 10.0  # audits, and seconds, without a turn before /healthz says so
+_TURN = 5.0  # seconds that the loop may take for a turn before /healthz says so
 
 _log = structlog.get_logger()
 
@@ -66,9 +66,8 @@ class Daemon:
         self._options = options
         self._refused = tuple(refused)  # problems of resources that had to be left out
         self._host = Host(options.host_root)
-        self._events: queue.SimpleQueue[_Event] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[_Event | threading.Event] = queue.SimpleQueue()
         self._pending: set[_Event] = set()
-        self._turned_at = time.monotonic()
         self._said: dict[str, list[str]] = {}
         self.inventory = Inventory(resource.name for resource in config.resources)
         self._metrics = Metrics()
@@ -102,6 +101,9 @@ class Daemon:
             except queue.Empty:
                 audit_at = time.monotonic() + self._config.audit_interval
                 self._audit()
+                continue
+            if isinstance(event, threading.Event):
+                event.set()  # /healthz asks whether the loop turns
                 continue
             self._pending.discard(event)
             if event is _Event.STOP:
@@ -141,11 +143,9 @@ class Daemon:
         self._start_web()
 
     def _look(self) -> None:
-        for _ in range(_MAX_LOOKS):
-            folders = self._look_at_devices()
-            if not self._devices.set(map(self._host.local, folders)):
-                break  # else: what happened before the new watch is looked for once more
-        self._turned_at = time.monotonic()
+        folders = self._look_at_devices()
+        if self._devices.set(map(self._host.local, folders)):
+            self._post(_Event.LOOK)  # for what happened before the new watch
 
     def _look_at_devices(self) -> set[str]:
         look = self._host.look()
@@ -211,9 +211,12 @@ class Daemon:
             _log.info("serving HTTP", port=self._web.port)
 
     def _healthz(self) -> tuple[bool, str]:
-        silent = time.monotonic() - self._turned_at
-        well = silent < _MISSED_AUDITS * self._config.audit_interval + _SLACK
-        return well, "ok\n" if well else f"the loop has not turned for {silent:.0f} s\n"
+        turned = threading.Event()
+        self._events.put(turned)
+        dead = [server.resource for server in self._servers if not server.is_alive()]
+        if not turned.wait(_TURN):
+            return False, f"the loop has not turned for {_TURN:g} s\n"
+        return not dead, "".join(f"{name}: its thread has ended\n" for name in dead) or "ok\n"
 
     def _readyz(self) -> tuple[bool, str]:
         problems = [f"{s.resource}: {s.problem}" for s in self._servers if s.problem]
@@ -225,12 +228,13 @@ class Daemon:
 
 
 def _report_health(log: structlog.typing.FilteringBoundLogger, change: Change) -> None:
-    listed, before = change.listed, change.before
-    if before is not None and before.reason != listed.reason:
-        if listed.healthy:
-            log.info("device healthy", device=listed.device.id)
-        else:
-            log.warning("device unhealthy", device=listed.device.id, reason=listed.reason)
+    listed = change.listed
+    if listed.reason == (change.before.reason if change.before is not None else ""):
+        return
+    if listed.healthy:
+        log.info("device healthy", device=listed.device.id)
+    else:
+        log.warning("device unhealthy", device=listed.device.id, reason=listed.reason)
 
 
 def _lock(folder: Path) -> int:

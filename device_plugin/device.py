@@ -74,11 +74,13 @@ class Candidate:
     """What discovery found at one look: a device, and what is wrong with it if anything is.
 
     `claims` are the real paths of the primary nodes: they belong to one device only.
+    `held`: a container was given it, so it is listed whatever is wrong with it.
     """
 
     device: Device
     problem: str = ""
     claims: tuple[str, ...] = ()
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,12 @@
 """A plugin's socket in the kubelet's device-plugins folder: made, watched over, removed.
 
-A socket name is never used twice, and a socket is registered at most once: kubelets tell the
-clients of a resource apart by it, and a server that stops removes whatever has its path by then.
+A socket name is never used twice, and a socket is named in one Register call at most: kubelets
+tell the clients of a resource apart by it, and a server that stops removes whatever has its path
+by then.
 """
 
 import contextlib
+import hashlib
 import os
 import re
 import secrets
@@ -23,8 +25,10 @@ PREFIX = "py-device-plugin-"
 SUFFIX = ".sock"
 _PATH_LIMIT = 107  # bytes of a unix socket's path, unix(7)
 _TOKEN_BYTES = 4
+_DIGEST = 6  # characters that tell resources with the same readable part apart
 _READABLE = 30  # characters of the resource's name that help a reader of the folder
 _CALLS = 4  # threads beside those that streams hold
+_MAX_RPCS = 64  # served and waiting; more are turned away
 _GRACE = 0.3  # seconds for calls in flight when a server stops
 
 Identity = tuple[int, int, int]
@@ -35,12 +39,18 @@ def socket_name(folder: Path, resource: str) -> str:
 
     Raises OSError if the folder's path leaves no room for one.
     """
-    token = secrets.token_hex(_TOKEN_BYTES)
-    room = _PATH_LIMIT - len(os.fsencode(folder)) - len(f"/{PREFIX}-{token}{SUFFIX}")
+    return f"{_stem(folder, resource)}{secrets.token_hex(_TOKEN_BYTES)}{SUFFIX}"
+
+
+def _stem(folder: Path, resource: str) -> str:
+    """What all names for `resource` begin with, and no other resource's."""
+    digest = hashlib.sha256(resource.encode()).hexdigest()[:_DIGEST]
+    length = len(f"/{PREFIX}-{digest}-{SUFFIX}") + 2 * _TOKEN_BYTES
+    room = _PATH_LIMIT - len(os.fsencode(folder)) - length
     if room < 0:
         raise OSError(f"the path {folder} is {-room} bytes too long for a unix socket in it")
     readable = re.sub(r"[^A-Za-z0-9]+", "-", resource.partition("/")[2])
-    return f"{PREFIX}{readable[: min(room, _READABLE)]}-{token}{SUFFIX}"
+    return f"{PREFIX}{readable[: min(room, _READABLE)]}-{digest}-"
 
 
 def identity(path: Path) -> Identity | None:
@@ -62,14 +72,15 @@ def remove_leftovers(folder: Path) -> list[str]:
     """Remove sockets with our prefix at which nobody answers; returns their names."""
     removed = []
     for path in folder.glob(f"{PREFIX}*{SUFFIX}"):
-        if stat.S_ISSOCK(path.lstat().st_mode) and _is_dead(path):
+        if stat.S_ISSOCK(path.lstat().st_mode) and is_dead(path):
             with contextlib.suppress(FileNotFoundError):
                 path.unlink()
                 removed.append(path.name)
     return removed
 
 
-def _is_dead(path: Path) -> bool:
+def is_dead(path: Path) -> bool:
+    """Whether nobody listens on the socket; one that is about to be listened on is dead too."""
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(1)
         try:
@@ -87,12 +98,13 @@ class Endpoint:
     def __init__(self, folder: Path, plugin: Plugin) -> None:
         """Raises OSError, with what to do, where no socket can be made."""
         self.plugin = plugin
+        self.spent = False  # once a Register call has named it
         self.name = socket_name(folder, plugin.resource)
         self._path = folder / self.name
         if not os.access(folder, os.W_OK | os.X_OK):
             raise OSError(_unusable(folder))
         self._threads = ThreadPoolExecutor(MAX_STREAMS + _CALLS, thread_name_prefix=plugin.resource)
-        self._server = grpc.server(self._threads)
+        self._server = grpc.server(self._threads, maximum_concurrent_rpcs=_MAX_RPCS)
         pb_grpc.add_DevicePluginServicer_to_server(plugin, self._server)
         try:
             self._server.add_insecure_port(f"unix:{self._path}")
@@ -105,6 +117,14 @@ class Endpoint:
     def is_listening(self) -> bool:
         """Whether the socket file is still there and still ours."""
         return self._identity is not None and identity(self._path) == self._identity
+
+    def successors(self) -> list[Path]:
+        """The sockets that were made for the same resource after this one, by other processes."""
+        if self._identity is None:
+            return []
+        _, _, made = self._identity
+        alike = self._path.parent.glob(f"{_stem(self._path.parent, self.plugin.resource)}*{SUFFIX}")
+        return [path for path in alike if (theirs := identity(path)) and theirs[2] > made]
 
     def stop(self) -> None:
         """End the streams, see their RPCs finish, then close and remove the socket."""

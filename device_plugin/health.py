@@ -38,8 +38,9 @@ class HandedOut:
         fresh.replace(path)
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
 
-    def numbers(self, device: str) -> Numbers:
-        return self._numbers.get(device, {})
+    def numbers(self, device: str) -> Numbers | None:
+        """None if no container was given the device."""
+        return self._numbers.get(device)
 
     def remember(self, handed: Mapping[str, Numbers]) -> None:
         """Note what containers are given now, by device.
@@ -49,7 +50,7 @@ class HandedOut:
         news = [
             (id_, numbers)
             for id_, numbers in handed.items()
-            if self._numbers.get(id_, {}) != numbers
+            if self._numbers.get(id_) != numbers
         ]
         if news:
             self._numbers.update(news)
@@ -101,15 +102,19 @@ def node_numbers(host: Host, device: Device) -> Numbers:
 def check_moved(look: Look, candidate: Candidate, handed_out: HandedOut) -> Candidate:
     """Fail a device of which a container was given a node that is another one now."""
     numbers = handed_out.numbers(candidate.device.id)
-    if candidate.problem or not numbers:
+    if numbers is None:
         return candidate
-    for path, number in numbers.items():
-        try:
-            entry = look.entry(path)
-        except Unusable as why:
-            return replace(candidate, problem=f"moved: {path}, handed to a container, {why}")
-        if entry.number != number and not entry.by_link:
-            now = entry.number or entry.kind
-            problem = f"moved: {path} was {number} when a container got it and is {now} now"
-            return replace(candidate, problem=problem)
-    return candidate
+    problems = (_moved(look, path, number) for path, number in numbers.items())
+    problem = candidate.problem or next(filter(None, problems), "")
+    return replace(candidate, problem=problem, held=True)
+
+
+def _moved(look: Look, path: str, number: str) -> str:
+    try:
+        entry = look.entry(path)
+    except Unusable as why:
+        return f"moved: {path}, handed to a container, {why}"
+    if entry.number == number or entry.by_link:
+        return ""
+    now = entry.number or entry.kind
+    return f"moved: {path} was {number} when a container got it and is {now} now"

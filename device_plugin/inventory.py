@@ -95,10 +95,10 @@ class Inventory:
             old = known.get(candidate.device.id)
             if old is not None:
                 present[old.device.id] = _renewed(old, candidate)
-            elif candidate.problem:
+            elif candidate.problem and not candidate.held:
                 withheld.append(candidate)
             else:
-                newcomers.append(Listed(candidate.device))
+                newcomers.append(Listed(candidate.device, candidate.problem))
         kept = [present.get(id_) or _gone(old) for id_, old in known.items()]
         refused = _fit(list(known.values()), kept, newcomers)
         changes = [
@@ -150,13 +150,16 @@ def _fit(known: list[Listed], kept: list[Listed], newcomers: list[Listed]) -> li
         if room < 0:
             refused.append(kept[i].device.id)
             room += _size(kept[i].device) - _size(known[i].device)
-            kept[i] = Listed(known[i].device, kept[i].reason)
-    for newcomer in list(newcomers):
-        room -= _size(newcomer.device)
-        if room < 0:
+            kept[i] = _renewed(known[i], Candidate(known[i].device, kept[i].reason))
+    fitting = []
+    for newcomer in newcomers:
+        size = _size(newcomer.device)
+        if size > room:
             refused.append(newcomer.device.id)
-            newcomers.remove(newcomer)
-            room += _size(newcomer.device)
+        else:
+            room -= size
+            fitting.append(newcomer)
+    newcomers[:] = fitting
     return refused
 
 

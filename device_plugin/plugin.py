@@ -22,6 +22,7 @@ from device_plugin.inventory import Inventory, Listed, Snapshot
 from device_plugin.metrics import Metrics
 
 OPTIONS = pb.DevicePluginOptions(get_preferred_allocation_available=True)
+MAX_NAMED = 20  # IDs in a log line
 MAX_STREAMS = 8  # the kubelet holds one, two around a registration; each takes a thread
 
 
@@ -156,7 +157,8 @@ class Plugin(pb_grpc.DevicePluginServicer):
             self._handed_out.remember(numbers)
         except OSError as error:
             self._log.error("cannot remember what was handed out", error=str(error))
-        self._log.info("allocated", devices=[share.id for share in shares])
+        ids_given = [share.id for share in shares]
+        self._log.info("allocated", count=len(ids_given), devices=ids_given[:MAX_NAMED])
         return grant_message(grant)
 
     def _check_nodes(self, shares: list[Share]) -> dict[str, Numbers]:

@@ -5,6 +5,7 @@ wake it. The facts: is our socket file still ours, which kubelet.sock is there, 
 open. What follows from them is in `_step`.
 """
 
+import math
 import random
 import threading
 import time
@@ -17,12 +18,13 @@ import structlog
 
 from device_plugin._api.deviceplugin.v1beta1 import deviceplugin_pb2 as pb
 from device_plugin._api.deviceplugin.v1beta1 import deviceplugin_pb2_grpc as pb_grpc
-from device_plugin.endpoint import KUBELET_SOCKET, Endpoint, Identity, identity
+from device_plugin.endpoint import KUBELET_SOCKET, Endpoint, Identity, identity, is_dead
 from device_plugin.plugin import OPTIONS, Plugin
 
 VERSION = "v1beta1"
 REGISTER_DEADLINE = 15.0  # seconds; the kubelet dials back for up to 10 within the call
 STREAM_DEADLINE = 5.0  # seconds from an accepted registration to its ListAndWatch
+SETTLED = 0.3  # seconds without another process's newer socket, after which that has left
 STEADY = 10.0  # seconds after which a stream that ends is no sign of trouble
 # Seconds between attempts, doubling, with jitter. The first is short: a new kubelet.sock may be
 # seen a moment before the kubelet listens on it.
@@ -50,12 +52,13 @@ class _Call:
         self.channel.close()
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Accepted:
     """A registration that the kubelet accepted."""
 
     kubelet: Identity
     since: float
+    alone_at: float | None = None  # when another process that came after us counts as gone
 
 
 class Server(threading.Thread):
@@ -173,7 +176,7 @@ class Server(threading.Thread):
         if accepted.kubelet != kubelet:
             return "the kubelet restarted", None
         if plugin.streams:
-            return "", None
+            return self._is_outlasting(accepted, self._endpoint, now)
         if plugin.was_opened:
             return "the kubelet ended ListAndWatch", None
         left = accepted.since + STREAM_DEADLINE - now
@@ -181,10 +184,30 @@ class Server(threading.Thread):
             return f"no ListAndWatch within {STREAM_DEADLINE:g} s of the registration", None
         return "", left
 
+    def _is_outlasting(
+        self, accepted: _Accepted, endpoint: Endpoint, now: float
+    ) -> tuple[str, float | None]:
+        """Whether another process came after us and left.
+
+        A kubelet of 1.36 then takes the resource for gone, and yet keeps our stream open.
+        """
+        successors = endpoint.successors()
+        if successors and accepted.alone_at is None:
+            accepted.alone_at = math.inf
+            self._log.warning("another process offers this resource too", socket=successors[0].name)
+        if accepted.alone_at is None:
+            return "", None
+        if not all(map(is_dead, successors)):
+            accepted.alone_at = math.inf
+            return "", None
+        accepted.alone_at = min(accepted.alone_at, now + SETTLED)
+        left = accepted.alone_at - now
+        return ("", left) if left > 0 else ("another process came and left", None)
+
     def _lose(self, accepted: _Accepted, why: str, now: float) -> None:
         """The kubelet does not have us any more. A first time is mended at once, a series slowly.
 
-        The socket is given up too: it has been registered, and no socket is registered twice.
+        The socket is given up too, and with it a stream that may still be open.
         """
         self._say(why)
         self._drop_endpoint()
@@ -198,11 +221,10 @@ class Server(threading.Thread):
             self._tried, self._failures, self._not_before = kubelet, 0, now
         if now < self._not_before:
             return self._not_before - now
-        if self._endpoint is None:
+        if self._endpoint is None or self._endpoint.spent:
+            self._drop_endpoint()  # with the stream of an earlier registration, if there is one
             return 0
-        if self._endpoint.plugin.streams:  # somebody streams without our having registered
-            self._drop_endpoint()
-            return 0
+        self._endpoint.spent = True
         channel = grpc.insecure_channel(
             f"unix:{self._kubelet_socket}",
             # Nothing of an earlier kubelet's connection may slow this one down.

@@ -6,6 +6,8 @@ overflows. Events are hints; the audit is the truth.
 """
 
 import os
+import stat
+import threading
 from collections.abc import Callable, Iterable
 
 import structlog
@@ -72,7 +74,8 @@ class Folders:
         self._watch = watch
         self._changed = changed
         self._id = CallbackId(id(self))
-        self._watched: dict[str, tuple[Inode, WatchDescriptor]] = {}
+        self._lock = threading.Lock()
+        self._watched: dict[Inode, WatchDescriptor] = {}
 
     def set(self, folders: Iterable[str]) -> bool:
         """Watch exactly these; one that does not exist by its nearest existing ancestor.
@@ -82,11 +85,11 @@ class Folders:
         if not self._watch.open():
             return False
         wanted = dict(map(_nearest, folders))
-        for folder, (inode, descriptor) in list(self._watched.items()):
-            if wanted.get(folder) != inode:
-                del self._watched[folder]
-                self._remove(descriptor)
-        added = [self._add(folder, wanted[folder]) for folder in wanted.keys() - self._watched]
+        with self._lock:
+            for inode in self._watched.keys() - wanted.keys():
+                self._remove(self._watched.pop(inode))
+            new = wanted.keys() - self._watched.keys()
+            added = [self._add(inode, wanted[inode]) for inode in new]
         return any(added)
 
     def on_event(self, event: InotifyEvent) -> None:
@@ -98,10 +101,9 @@ class Folders:
 
     def on_watch_deleted(self, wd: WatchDescriptor) -> None:
         """Called by watchdog when a watched folder is no more."""
-        for folder, (_, descriptor) in list(self._watched.items()):
-            if descriptor == wd:
-                self._watched.pop(folder, None)
-        self._remove(wd)
+        with self._lock:  # the watch may be so new that it is not noted yet
+            for inode in [inode for inode, known in self._watched.items() if known == wd]:
+                self._remove(self._watched.pop(inode))
         self._changed()
 
     def on_queue_overflow(self) -> None:
@@ -109,21 +111,18 @@ class Folders:
         self._watch.warn_once("inotify queue overflow")
         self._changed()
 
-    def _add(self, folder: str, inode: "Inode") -> bool:
+    def _add(self, inode: "Inode", folder: str) -> bool:
         assert self._watch.inotify is not None  # noqa: S101 - set() has asked
-        if not os.access(folder, os.R_OK):  # watchdog passes over EACCES in silence
-            self._watch.warn_once(f"{folder}: Permission denied")
-            return False
         try:
-            descriptor = self._watch.inotify.add_callback(
+            os.scandir(folder).close()  # watchdog passes over EACCES in silence
+            self._watched[inode] = self._watch.inotify.add_callback(
                 os.fsencode(folder), _MASK, self, self._id
             )
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return True  # gone again: look again
         except OSError as error:
             self._watch.warn_once(error)
             return False
-        self._watched[folder] = (inode, descriptor)
         return True
 
     def _remove(self, descriptor: WatchDescriptor) -> None:
@@ -134,12 +133,13 @@ class Folders:
 Inode = tuple[int, int]
 
 
-def _nearest(folder: str) -> tuple[str, Inode]:
-    """`folder`, or the nearest ancestor that exists, and which one it is (device, inode)."""
+def _nearest(folder: str) -> tuple[Inode, str]:
+    """Which folder it is (device, inode), or the nearest ancestor that exists; and its path."""
     while True:
         try:
             status = os.stat(folder)
         except OSError:
-            folder = os.path.dirname(folder)
-        else:
-            return folder, (status.st_dev, status.st_ino)
+            status = None
+        if status is not None and stat.S_ISDIR(status.st_mode):
+            return (status.st_dev, status.st_ino), folder
+        folder = os.path.dirname(folder)

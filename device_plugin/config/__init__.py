@@ -4,11 +4,9 @@ from pathlib import Path
 
 import msgspec
 
-from device_plugin.config import rules
-from device_plugin.config.compose import compose
-from device_plugin.config.decode import decode, known
+from device_plugin.config import compose, decode, rules, source
+from device_plugin.config.decode import known
 from device_plugin.config.problem import Checked, Problem, Refused, Report
-from device_plugin.config.source import load, to_text
 from device_plugin.config.types import (
     Allocation,
     Companion,
@@ -41,7 +39,7 @@ __all__ = [
 def read(path: Path) -> Checked:
     """Check a file. Whatever is wrong with it is a problem, not an exception."""
     try:
-        data = load(path)
+        data = source.load(path)
     except Refused as refused:
         return _refused(str(path), refused)
     return check(data, str(path))
@@ -51,7 +49,7 @@ def check(text: bytes, file: str) -> Checked:
     """Check a config; `file` names it in the problems."""
     report = Report(file)
     try:
-        draft = decode(compose(to_text(text)), report)
+        draft = decode.decode(compose.compose(source.to_text(text)), report)
     except Refused as refused:
         return _refused(file, refused)
     if draft is None:

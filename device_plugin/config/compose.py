@@ -14,6 +14,7 @@ SIZE_LIMIT = 1 << 20  # of the file, and of what its aliases make of it
 DEPTH_LIMIT = 32  # a config needs 8
 NODE_LIMIT = 200_000  # a large real config of 1 MiB has 130,000
 
+_TOO_DEEP = f"nested deeper than {DEPTH_LIMIT} levels"
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _UNREADABLE = re.compile(
     r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
@@ -106,7 +107,7 @@ class _Composer(Composer, Resolver):
                     self._sizes[anchor] = len(value) + 1
             case yaml.CollectionStartEvent(anchor=anchor):
                 if len(self._open) == DEPTH_LIMIT:
-                    raise _refused(f"nested deeper than {DEPTH_LIMIT} levels", event)
+                    raise _refused(_TOO_DEEP, event)
                 self._open.append((anchor, self._size))
                 self._size += 1
 
@@ -123,17 +124,20 @@ def _refused(message: str, event: yaml.Event) -> Refused:
 
 
 def _syntax(error: yaml.MarkedYAMLError, text: str) -> Refused:
+    """Make one line of the parser's two, with advice where its cause can be guessed."""
     line, _ = place = place_of(error.problem_mark or error.context_mark)
-    message = f"not YAML: {show(error.problem or 'syntax error')}"
-    if error.context:
-        message += f" {show(error.context)}"
-    if error.context_mark and error.context_mark.line + 1 != line:
-        message += f" that begins in line {error.context_mark.line + 1}"
+    problem, context = error.problem or "syntax error", error.context or ""
+    if "nesting depth" in problem:  # libyaml has a limit too, and looks ahead
+        return Refused(_TOO_DEEP, place)
+    if "duplicate anchor" in context:
+        problem, context = context.partition(";")[0], "after one"
+    begin = place_of(error.context_mark)[0] if error.context_mark else line
+    message = f"not YAML: {show(problem)}"
+    if context and context != "while scanning for the next token":
+        message += f" {show(context)}" + (f" that begins in line {begin}" if begin != line else "")
     # The parser often notices one line late.
-    rows = text.split("\n")[max(line - 2, 0) : line]
-    for row in reversed(rows):
+    for row in reversed(text.split("\n")[max(line - 2, 0) : line]):
         start = row[:_HINTED]
-        hint = next((hint for pattern, hint in _HINTS if pattern.search(start)), None)
-        if hint:
+        if hint := next((hint for pattern, hint in _HINTS if pattern.search(start)), None):
             return Refused(f"{message}; {hint}", place)
     return Refused(message, place)

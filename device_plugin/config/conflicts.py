@@ -60,7 +60,7 @@ def _nodes_meet(one: Examined, report: Report) -> None:
             before, other = taken.setdefault(path, (index, node))
             if before != index and other.host != node.host:
                 line = report.line(other.where)
-                message = f"the node in line {line} gets `{show(path)}` in the same container"
+                message = f"a container with both would find the node in line {line} here too"
                 report.at(node.where, f"{message}; {_REMEDY}")
 
 
@@ -105,7 +105,7 @@ def _settings(every: Sequence[Examined], report: Report) -> None:
             message = (
                 f"{setting.kind} `{show(setting.name)}` comes from {one.title(report)} and,"
                 f" differently, from {owner.title(report)} (line {report.line(first.where)}):"
-                " a container with both would get either; rename one"
+                " a container with both would get either; change one"
             )
             report.between(setting.where, message, key=setting.key)
 

@@ -58,7 +58,9 @@ def _mounts(
             continue
         place = (*where, index, "path")
         host = _path(mount.host_path, (*where, index, "host_path"), report, offers)
+        shape(host, names.host_path, (*where, index, "host_path"), report)
         path = _path(mount.path, place, report, offers)
+        shape(path, names.path, place, report)
         if path is None:
             continue
         if path in seen:
@@ -68,8 +70,4 @@ def _mounts(
 
 
 def _path(text: str, where: Where, report: Report, offers: Offers | None) -> Template | None:
-    if not known(text):
-        return None
-    parsed = template(text, where, report, offers)
-    shape(parsed, names.path, where, report)
-    return parsed
+    return template(text, where, report, offers) if known(text) else None

@@ -10,9 +10,10 @@ from msgspec import UNSET, inspect
 from device_plugin.config.compose import place_of
 from device_plugin.config.problem import Report, Where, listed, near, show
 from device_plugin.config.scalars import NOT_YET, SCALAR_TAGS, Wrong, named, quoted, scalar, string
-from device_plugin.config.types import LATER, Config
+from device_plugin.config.types import LATER, Config, Selector
 
 _TAG = "tag:yaml.org,2002:"
+_MERGE = "<<"
 _TAGS = SCALAR_TAGS | {f"{_TAG}map", f"{_TAG}seq"}
 
 
@@ -21,7 +22,8 @@ def decode(root: yaml.Node, report: Report) -> Config | None:
     report.place((), place_of(root.start_mark))
     if not isinstance(root, yaml.MappingNode):
         what = "a list" if isinstance(root, yaml.SequenceNode) else "a single value"
-        report.at((), f"a config is a mapping with `version` and `resources`, not {what}")
+        message = f"a config is a mapping with `version` and `resources`, not {what}"
+        report.at((), message if root.value else "the file is empty")
         return None
     config: Config | Any = _Decoder(report).value(root, _config_type(), ())
     return config if known(config) else None
@@ -48,10 +50,10 @@ class _Decoder:
             self._report.add(where, place_of(node.start_mark), str(wrong))
             return UNSET
 
-    def _read(self, node: yaml.Node, kind: inspect.Type, where: Where) -> Any:  # noqa: ANN401
+    def _read(self, node: yaml.Node, due: inspect.Type, where: Where) -> Any:  # noqa: ANN401
         if node.tag not in _TAGS:
             raise Wrong(f"the tag `{show(_shorthand(node.tag))}` is not taken; remove it")
-        kind = _unwrap(kind, node)
+        kind = _unwrap(due, node)
         match node, kind:
             case yaml.MappingNode(), inspect.StructType():
                 return self._struct(node, kind, where)
@@ -59,24 +61,30 @@ class _Decoder:
                 return self._dict(node, kind, where)
             case yaml.SequenceNode(), inspect.VarTupleType(item_type=item):
                 return self._list(node, item, where)
+            case yaml.ScalarNode(value=text), inspect.StructType(cls=cls) if (
+                cls is Selector and text[:1] == "/"
+            ):
+                raise Wrong(f"a selector needs a kind; write `path: {show(text)}`")
             case yaml.ScalarNode(), _:
                 return scalar(node, kind, _label(where))
-        if placeholder := _bare_placeholder(node):
-            raise Wrong(f"YAML reads {placeholder} as a mapping; quote it: {quoted(placeholder)}")
         what = "a list" if isinstance(node, yaml.SequenceNode) else "a mapping"
-        raise Wrong(f"{_label(where)} must be {named(kind)}, not {what}")
+        raise Wrong(_quote(node) or f"{_label(where)} must be {named(due)}, not {what}")
 
     def _struct(self, node: yaml.MappingNode, kind: inspect.StructType, where: Where) -> Any:  # noqa: ANN401
         fields = {field.encode_name: field for field in kind.fields}
         values = {field.name: UNSET for field in kind.fields if field.required}
+        unknown = []
         for key, key_node, item in self._pairs(node, where):
             if field := fields.get(key):
                 values[field.name] = self.value(item, field.type, (*where, key))
             else:
+                unknown.append(key)
                 message = _unknown(key, kind)
                 self._report.add((*where, key), place_of(key_node.start_mark), message)
+        merged = self._report.inside((*where, _MERGE))
         for key, field in fields.items():
-            if field.required and not self._report.has((*where, key)):
+            missing = field.required and not self._report.has((*where, key))
+            if missing and not merged and not near(key, unknown):
                 self._report.at(where, f"`{key}` is missing{_of(where)}")
         return kind.cls(**values)
 
@@ -107,10 +115,10 @@ class _Decoder:
         for key, item in node.value:
             place = place_of(key.start_mark)
             if not isinstance(key, yaml.ScalarNode) or key.tag not in SCALAR_TAGS:
-                self._report.add((*where, ""), place, "a key must be a string; quote it")
+                self._report.add((*where, ""), place, _quote(key) or "a key must be a string")
             elif key.tag == f"{_TAG}merge":
                 message = "merge keys (`<<`) are not taken; write the keys out"
-                self._report.add((*where, "<<"), place, message)
+                self._report.add((*where, _MERGE), place, message)
             elif self._report.has(inside := (*where, key.value)):
                 line = self._report.line(inside)
                 message = f"duplicate key `{show(key.value)}`; the first is in line {line}"
@@ -129,7 +137,7 @@ def _unwrap(kind: inspect.Type, node: yaml.Node) -> inspect.Type:
     kinds = [_unwrap(one, node) for one in kind.types if not isinstance(one, inspect.NoneType)]
     for one in kinds:
         match node, one:
-            case yaml.MappingNode(), inspect.StructType() if not _bare_placeholder(node):
+            case yaml.MappingNode(), inspect.StructType() if not _quote(node):
                 return one
             case yaml.ScalarNode(tag=tag), inspect.IntType() if tag == f"{_TAG}int":
                 return one
@@ -138,13 +146,14 @@ def _unwrap(kind: inspect.Type, node: yaml.Node) -> inspect.Type:
     return next((one for one in kinds if isinstance(one, inspect.StrType)), kinds[0])
 
 
-def _bare_placeholder(node: yaml.Node) -> str | None:
-    """`{path}` without quotes is a mapping of `path` to nothing."""
+def _quote(node: yaml.Node) -> str | None:
+    """Ask for quotes where there is a bare `{path}`: a mapping of `path` to nothing."""
     match node:
         case yaml.MappingNode(
             flow_style=True, value=[(yaml.ScalarNode(value=key), yaml.ScalarNode(value=""))]
         ):
-            return f"{{{show(key)}}}"
+            text = f"{{{show(key)}}}"
+            return f"YAML reads {text} as a mapping; quote it: {quoted(text)}"
     return None
 
 

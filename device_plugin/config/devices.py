@@ -38,7 +38,7 @@ class Selected:
 def check(selector: Selector, where: Where, report: Report) -> Selected | None:
     """Report everything; None if the selector is so wrong that nothing follows from it."""
     if selector.path is not None and selector.virtual is not None:
-        message = "a selector has one kind, not both `path` and `virtual`; make two of it"
+        message = "a selector has one kind, not both `path` and `virtual`; split it in two"
         report.at((*where, "virtual"), message, key=True)
         return None
     if selector.virtual is not None:
@@ -89,7 +89,9 @@ def _path(selector: Selector, text: str, where: Where, report: Report) -> Select
         host = _companion_path(companion.path, place, pattern, report)
         _permissions(companion.permissions, (*place, "permissions"), report)
         by = (*place, "path") if report.has((*place, "path")) else place
-        nodes.append(_node(companion.to, Handed(by, host, host), (*place, "to"), report, offer))
+        node = _node(companion.to, Handed(by, host, host), (*place, "to"), report, offer)
+        if host is not None:
+            nodes.append(node)
     _once(nodes, report)
     if pattern is None or offer is None:
         return None
@@ -152,12 +154,9 @@ def _node(
         return as_on_host
     if not known(to):
         return replace(as_on_host, where=where, path=None)
-    # `{path}` is looked at apart: it is a placeholder, but here it would stand for itself.
-    offers = Offers([Offer(offer.where, offer.names | {"path"})]) if offer else None
-    parsed = template(to, where, report, offers)
+    itself = {"path": "`{path}` is what `to` says; it cannot stand in it"}
+    parsed = template(to, where, report, Offers([offer], itself) if offer else None)
     shape(parsed, names.path, where, report)
-    if parsed and "path" in parsed.fields:
-        report.at(where, "`{path}` is what `to` says; it cannot stand in it")
     return replace(as_on_host, where=where, path=parsed)
 
 

@@ -90,7 +90,7 @@ def attribute(name: str) -> str | None:
 
 def quantity(value: str) -> str | None:
     if not _QUANTITY.fullmatch(value):
-        return f"`{show(value)}` is no quantity such as 80Gi, 500M or 1500m"
+        return f'"{show(value)}" is no quantity such as 80Gi, 500M or 1500m'
     if value.startswith("-"):
         return "a capacity may not be negative"
     return None
@@ -103,12 +103,15 @@ def permissions(value: str) -> str | None:
 
 
 def path(text: str) -> str | None:
-    """Check a path in a container, or a host's, whose placeholders are filled in."""
+    """Check a path in a container, whose placeholders are filled in."""
+    return "`/` alone cannot be mounted over" if text == "/" else host_path(text)
+
+
+def host_path(text: str) -> str | None:
+    """Check a path of the host's, which may well be its root."""
     if not text.startswith("/"):
         return "a path must be absolute: begin it with `/`"
-    if text == "/":
-        return "`/` alone cannot be mounted over"
-    components = text[1:].split("/")
+    components = text[1:].split("/") if text != "/" else []
     if ".." in components or "." in components:
         return "a path may not hold `.` or `..`"
     if "" in components:

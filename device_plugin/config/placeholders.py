@@ -1,6 +1,6 @@
 """Templates in the config: are they well formed, and is every placeholder there to be filled?"""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,12 +21,13 @@ class Offer:
 class Offers:
     """Those of all selectors that may have to fill a template."""
 
-    def __init__(self, offers: Sequence[Offer]) -> None:
+    def __init__(self, offers: Sequence[Offer], answers: Mapping[str, str] | None = None) -> None:
+        """`answers` say what is wrong with a field when there is more to say than that."""
         self._offers = offers
         self._everywhere = frozenset[str]().union(*(offer.names for offer in offers[:1]))
         self._everywhere = self._everywhere.intersection(*(offer.names for offer in offers))
         self._anywhere = frozenset[str]().union(*(offer.names for offer in offers))
-        self._answers: dict[str, str] = {}  # what is asked again and again costs once
+        self._answers = dict(answers or {})  # what is asked again and again costs once
 
     def missing(self, field: str, report: Report) -> str | None:
         """Say what is wrong with a field, if anything is."""

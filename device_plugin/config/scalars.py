@@ -8,7 +8,7 @@ from msgspec import inspect
 from yaml import ScalarNode
 from yaml.constructor import SafeConstructor
 
-from device_plugin.config.problem import listed, show
+from device_plugin.config.problem import show
 from device_plugin.config.types import LATER_VALUES
 
 STRING_LIMIT = 4096
@@ -16,6 +16,7 @@ NOT_YET = "is not supported by this version"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _DECIMAL = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
 _DURATION = re.compile(r"(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+", re.ASCII)
+_PLAIN = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _PART = re.compile(r"([\d.]+)([^\d.]+)")
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _TAG = "tag:yaml.org,2002:"
@@ -24,12 +25,12 @@ SCALAR_TAGS = frozenset(
 )
 
 
-_READINGS = {"null": "null", "timestamp": "a date", "str": "a string"}
+_READINGS = {"null": "no value", "timestamp": "a date", "str": "a string"}
 _NAMES = {
     inspect.StrType: "a string",
     inspect.IntType: "a whole number",
     inspect.BoolType: "true or false",
-    inspect.FloatType: "a duration such as 30s or 1m30s",
+    inspect.FloatType: "a duration such as 500ms, 30s or 1m30s",
     inspect.VarTupleType: "a list",
 }
 
@@ -75,16 +76,23 @@ def quoted(text: str) -> str:
 
 def named(kind: inspect.Type) -> str:
     """Say what is due."""
-    if isinstance(kind, inspect.LiteralType):
-        return listed([str(value) for value in kind.values])
+    match kind:
+        case inspect.Metadata(type=inner):
+            return named(inner)
+        case inspect.UnionType(types=kinds):
+            some = [named(one) for one in kinds if not isinstance(one, inspect.NoneType)]
+            return " or ".join(some)
+        case inspect.LiteralType(values=values):
+            return " or ".join(str(value) for value in values)
     return _NAMES.get(type(kind), "a mapping")
 
 
 def _number(node: ScalarNode) -> int | float | None:
+    """Read a number as YAML does; None if it is not one."""
     read = "construct_yaml_int" if node.tag == f"{_TAG}int" else "construct_yaml_float"
     try:
         number: int | float = getattr(SafeConstructor(), read)(node)
-    except (ValueError, OverflowError):  # `0x_` or five thousand digits
+    except (ValueError, OverflowError):  # also `0x_`, or five thousand digits
         return None
     return number
 
@@ -138,16 +146,24 @@ def _within(number: int, low: float | None, high: float | None, label: str) -> i
 
 def _seconds(node: ScalarNode, low: float | None, high: float | None, label: str) -> float:
     text: str = node.value
-    if node.tag in (f"{_TAG}int", f"{_TAG}float"):
-        raise Wrong(f"{label} needs a unit: {show(text)}s")
+    if bare := _bare_number(node):
+        raise Wrong(f"{label} needs a unit: {show(bare)}s")
     if node.tag != f"{_TAG}str" or not _DURATION.fullmatch(text):
-        raise Wrong(f"{label} must be a duration such as 500ms, 30s or 1m30s, not {_given(node)}")
+        raise Wrong(f"{label} must be {_NAMES[inspect.FloatType]}, not {_given(node)}")
     seconds = sum(float(number) * _SECONDS.get(unit, 1e-6) for number, unit in _PART.findall(text))
     if low is not None and seconds < low:
         raise Wrong(f"{label} must be at least {_go(low)}, not {show(text)}")
     if high is not None and seconds > high:
         raise Wrong(f"{label} must be at most {_go(high)}, not {show(text)}")
     return seconds
+
+
+def _bare_number(node: ScalarNode) -> str | None:
+    """Read a number without its unit, also in quotes or in base 60."""
+    if _PLAIN.fullmatch(node.value):
+        return str(node.value)
+    number = _number(node) if ":" in node.value else None
+    return None if number is None else f"{number:g}"
 
 
 def _go(seconds: float) -> str:
@@ -165,4 +181,6 @@ def _literal(node: ScalarNode, kind: inspect.LiteralType, label: str) -> str | i
             tag = "str" if isinstance(value, str) else "int"
             if node.value == str(value) and node.tag == _TAG + tag:
                 return value
+            if node.value == str(value) and tag == "int":
+                raise Wrong(f"{label} must be the number {value}; remove the quotes")
     raise Wrong(f"{label} must be {named(kind)}, not {_given(node)}")

@@ -35,6 +35,10 @@ def _discover(look: Look, resource: Resource, owners: dict[str, tuple[str, str]]
             discovered.notes.append(found.note)
         for candidate in found.candidates:
             problem = _claim(candidate, resource.name, owners)
+            if candidate.device.id in ids:  # an earlier selector has it, and says how it is
+                discovered.notes.append(f"{candidate.device.id} matches again: {problem}")
+                continue
+            ids.add(candidate.device.id)
             settled = replace(candidate, problem=problem) if problem else candidate
             discovered.candidates.append(settled)
     return discovered
@@ -53,11 +57,11 @@ def _claim(candidate: Candidate, resource: str, owners: dict[str, tuple[str, str
     Returns what is wrong. IDs and node paths share `owners`: a path starts with a slash.
     """
     device = candidate.device.id
-    claims = (device, *candidate.claims)
+    claims = (*candidate.claims, device)
     for claim in claims:
         if claim in owners:
             owner, its_device = owners[claim]
-            return f"{claim} already belongs to {owner} (device {its_device})"
+            return f"{shown(claim)} already belongs to {owner} (device {its_device})"
     for claim in claims:
         owners[claim] = resource, device
     return ""

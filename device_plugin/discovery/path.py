@@ -51,11 +51,11 @@ def _matches(look: Look, pattern: PathPattern, notes: list[str]) -> Iterator[Mat
                 for name in _names(look, folder or "/", notes)
                 if (more := part.match(name, captures)) is not None
             ]
-    for path, captures in found:
-        if path.isprintable():
-            yield path, captures
-        else:
-            notes.append(f"{shown(path)} passed over: unprintable characters in its name")
+    odd = [path for path, _ in found if not path.isprintable()]
+    if odd:
+        more = f" and {len(odd) - 1} more" if len(odd) > 1 else ""
+        notes.append(f"{shown(odd[0])}{more} passed over: unprintable characters in its name")
+    yield from (match for match in found if match[0].isprintable())
 
 
 def _names(look: Look, folder: str, notes: list[str]) -> list[str]:
@@ -123,8 +123,9 @@ def _folder_nodes(look: Look, part: Companion) -> Iterator[tuple[Entry, Node]]:
         raise Unusable(f"has more than {_MAX_FOLDER_NODES} device nodes")
     for entry in entries:
         below = entry.path.removeprefix(real)
-        yield entry, Node(
-            folder + below, part.to + escape(below) if part.to else "", part.permissions
+        yield (
+            entry,
+            Node(folder + below, part.to + escape(below) if part.to else "", part.permissions),
         )
 
 

@@ -9,13 +9,14 @@ from device_plugin.device import Candidate, Device, Found, device_id
 def find(virtual: Virtual, replicas: int, resource: str, before: int) -> Found:
     """`before` counts the resource's earlier `virtual` selectors: it keeps the names apart."""
     attributes = virtual.attributes | virtual.capacity
-    return _find(virtual.count, tuple(attributes.items()), replicas, resource, before)
+    typed = tuple((name, type(value), value) for name, value in attributes.items())
+    return _find(virtual.count, typed, replicas, resource, before)
 
 
 @lru_cache(maxsize=64)  # they never change, and each look asks again
 def _find(
     count: int,
-    attributes: tuple[tuple[str, str | int | bool], ...],
+    attributes: tuple[tuple[str, type, str | int | bool], ...],  # the cache takes 1 for true
     replicas: int,
     resource: str,
     before: int,
@@ -29,7 +30,7 @@ def _find(
                     # The domain is part of the identity, but not of what is read.
                     id=device_id(f"{name}/{series}{index}", f"{resource}/{series}{index}"),
                     replicas=replicas,
-                    attributes=dict(attributes),
+                    attributes={name: value for name, _, value in attributes},
                 )
             )
             for index in range(count)

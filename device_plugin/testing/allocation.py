@@ -149,7 +149,7 @@ class Allocator:
                 "previously allocated devices are no longer healthy; "
                 f"cannot allocate unhealthy devices {key.resource}"
             )
-        return held is None and required > 0
+        return held is None
 
     def _available(self, resource: str, selection: _Selection) -> set[str]:
         devices = self._state.devices

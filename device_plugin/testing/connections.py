@@ -178,10 +178,8 @@ class Connections:
         known = devices.endpoints.get(client.resource, [])
         if self._settings.behaviour == "1.37":
             others = [old for old in known if not old.client or old.client.path != client.path]
-            if others and len(others) < len(known):
-                devices.endpoints[client.resource] = others
-                return
             if others:
+                devices.endpoints[client.resource] = others
                 return
         if known:
             devices.mark_unhealthy(client.resource)

@@ -80,9 +80,6 @@ class Devices:
         endpoint = self.endpoint(resource)
         return endpoint.client if endpoint else None
 
-    def registered(self, resource: str) -> bool:
-        return resource in self.healthy
-
     def is_ours(self, resource: str) -> bool:
         """Resources that are neither registered nor allocated are skipped in silence (A8.2)."""
         return resource in self.healthy or resource in self.allocated

@@ -10,7 +10,7 @@ import threading
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import Literal, Self, get_args
 
 from device_plugin.testing.allocation import Allocator
 from device_plugin.testing.checkpoint import Checkpoint
@@ -47,6 +47,8 @@ class FakeKubelet(Views):
         allow_panic: bool = False,
         seed: int | None = None,
     ) -> None:
+        if behaviour not in get_args(Behaviour):
+            raise ValueError(f"behaviour is one of {get_args(Behaviour)}, not {behaviour!r}")
         super().__init__(State(seed=seed, allow_panic=allow_panic))
         self.directory = Path(directory).absolute()
         self._status_interval = status_interval
@@ -99,7 +101,12 @@ class FakeKubelet(Views):
         if readmit:
             self.readmit()
         self._tick()
-        self._listener = Listener(self.directory, self._registrar)
+        try:
+            self._listener = Listener(self.directory, self._registrar)
+        except BaseException:
+            with self._state.changing():
+                self._state.running = False
+            raise
         self._ticker = threading.Thread(target=self._keep_ticking, daemon=True)
         self._ticker.start()
 
@@ -191,7 +198,7 @@ class FakeKubelet(Views):
         return self.create_container(pod, name)
 
     def exit_container(self, pod: Pod, name: str) -> None:
-        """Let a container end: finished, or waiting in CrashLoopBackOff."""
+        """Let a container end: it is done, or waits in CrashLoopBackOff."""
         record = self._active(pod)
         with self._state.changing():
             record.containers[name].state = "terminated"

@@ -1,6 +1,5 @@
 """The folder and kubelet.sock: clean-up, listening, and the stale socket left behind (A1)."""
 
-import contextlib
 import stat
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -24,9 +23,12 @@ def clean_up(directory: Path) -> None:
     for entry in directory.iterdir():
         if entry.name == CHECKPOINT:
             continue
-        with contextlib.suppress(FileNotFoundError):  # a dangling link, or gone meanwhile
-            if stat.S_ISSOCK(entry.stat().st_mode):
-                entry.unlink()
+        try:
+            is_socket = stat.S_ISSOCK(entry.stat().st_mode)
+        except OSError:
+            continue  # a dangling link, for example
+        if is_socket:
+            entry.unlink(missing_ok=True)  # any other failure ends the kubelet
 
 
 class Listener:
@@ -45,7 +47,11 @@ class Listener:
         # No options: 4 MiB, and gRPC's own keepalive enforcement (A1).
         self._server = grpc.server(self._workers)
         add_RegistrationServicer_to_server(servicer, self._server)
-        self._server.add_insecure_port(f"unix:{self._link / KUBELET_SOCKET}")
+        try:
+            self._server.add_insecure_port(f"unix:{self._link / KUBELET_SOCKET}")
+        except RuntimeError:
+            self._aside.cleanup()
+            raise
         self._server.start()
 
     def close(self) -> None:

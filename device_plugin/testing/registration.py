@@ -52,11 +52,11 @@ class Registrar(RegistrationServicer):
             _validate(request)
             # request.options is not looked at: only GetDevicePluginOptions counts.
             client = self._connections.connect(registration, context)
+            self._open_stream(client, registration, context)
+            self._faults.wait_while_held("reply", context)
         except PluginError as error:
             self._reply(registration, str(error))
             context.abort(grpc.StatusCode.UNKNOWN, str(error))
-        self._open_stream(client, registration, context)
-        self._faults.wait_while_held("reply", context)
         self._reply(registration, None)
         return pb.Empty()
 

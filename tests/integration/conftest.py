@@ -26,7 +26,6 @@ from device_plugin.testing import Container, Created, FakeKubelet, Pod, Registra
 PROGRAM = (sys.executable, "-m", "device_plugin", "run")
 DOMAIN = "example.com"
 NULL = (1, 3)
-KNOWN = {NULL: "null", (1, 5): "zero", (1, 7): "full"}  # nodes that every /dev has
 
 Facts = dict[str, Any]
 Value = TypeVar("Value")
@@ -212,8 +211,8 @@ class Kubelet(FakeKubelet):
 class Node:
     """A place for one test: a host root, the kubelet's folder, and who runs there.
 
-    Root makes device nodes below a host root of its own. Everybody else has the real root, a
-    folder in it as host root, and links to /dev/null and the like as device nodes.
+    Root makes device nodes below a host root of its own. Everybody else has the real root, where
+    links in a folder of the test's lead to nodes that anybody may have: PTYs.
     """
 
     def __init__(self, folder: Path, stack: contextlib.ExitStack) -> None:
@@ -224,6 +223,7 @@ class Node:
         self._real_nodes = os.geteuid() == 0
         self._host_root = str(self.root) if self._real_nodes else "/"
         self._stack = stack
+        self._ptys: dict[str, str] = {}
 
     def at(self, path: str) -> Path:
         """Where a path of the host is for us."""
@@ -239,10 +239,17 @@ class Node:
         if self._real_nodes:
             os.mknod(node, 0o20666, os.makedev(*numbers))
         else:
-            node.symlink_to(f"/dev/{KNOWN[numbers]}")
+            node.symlink_to(self._ptys.get(path) or self._pty(path))
         return node
 
-    def kubelet(self, *, running: bool = True, **settings: Any) -> Kubelet:  # noqa: ANN401
+    def _pty(self, path: str) -> str:
+        ends = os.openpty()
+        for end in ends:
+            self._stack.callback(os.close, end)
+        self._ptys[path] = os.ttyname(ends[1])
+        return self._ptys[path]
+
+    def kubelet(self, *, running: bool = True, **settings: Any) -> Kubelet:
         """Make a fake kubelet; not `running`, the test starts it later."""
         runtime = Runtime(self._host_root)
         kubelet = Kubelet(self.plugins, runtime=runtime, seed=1, **settings)
@@ -261,6 +268,7 @@ class Node:
         audit_interval: str = "1h",  # only events can be why something was seen
         state: str = "state",
         http: str = "127.0.0.1:0",
+        host_root: str = "",  # the node's own if empty
         within: Sequence[str] = (),
     ) -> Daemon:
         """Start a daemon: resources by name, each a list of selectors, or all of it as the file."""
@@ -268,7 +276,7 @@ class Node:
         config.write_text(_config(resources, audit_interval))
         command = [*within, *PROGRAM, "--config", config, "--http", http]
         command += ["--device-plugin-dir", self.plugins, "--state-dir", self.folder / state]
-        daemon = Daemon([*command, "--host-root", self._host_root])
+        daemon = Daemon([*command, "--host-root", host_root or self._host_root])
         self._stack.callback(daemon.close)
         return daemon
 
@@ -321,3 +329,17 @@ def kubelet(node: Node) -> Kubelet:
 @pytest.fixture
 def eventually() -> Callable[..., Any]:
     return _eventually
+
+
+@pytest.fixture
+def limited() -> Callable[[str, int], list[str]]:
+    """Make a command that runs another one in a user namespace with its own inotify limits."""
+
+    def limited(what: str, value: int) -> list[str]:
+        script = f'echo {value} > /proc/sys/user/max_inotify_{what} && exec "$@"'
+        command = ["unshare", "--user", "--map-root-user", "sh", "-c", script, "sh"]
+        if subprocess.run([*command, "true"], check=False, capture_output=True).returncode:
+            pytest.skip("needs user namespaces: limits inotify in one")
+        return command
+
+    return limited

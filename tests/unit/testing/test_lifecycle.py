@@ -37,7 +37,14 @@ def test_start_removes_every_socket_at_the_top_and_nothing_else(folder):
             assert (folder / "sub" / "deep.sock").exists()
 
 
-def test_the_folder_is_made(folder):
+@pytest.fixture
+def usual_umask():
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def test_the_folder_is_made(folder, usual_umask):
     with FakeKubelet(folder / "new"):
         assert stat.S_IMODE((folder / "new").stat().st_mode) == 0o755
         connect(folder / "new" / "kubelet.sock")
@@ -117,3 +124,19 @@ def test_it_says_so_when_used_in_the_wrong_state(kubelet):
     started.stop()
     with pytest.raises(RuntimeError, match="not running"):
         started.stop()
+
+
+def test_an_unknown_release_is_refused(folder):
+    with pytest.raises(ValueError, match=r"1\.36"):
+        FakeKubelet(folder, behaviour="1.35")
+
+
+def test_a_start_that_fails_is_no_start(folder):
+    kubelet = FakeKubelet(folder)
+    (folder / "kubelet.sock").mkdir()
+    with pytest.raises(RuntimeError):
+        kubelet.start()
+    assert not kubelet.running
+    (folder / "kubelet.sock").rmdir()
+    kubelet.start()
+    kubelet.stop()

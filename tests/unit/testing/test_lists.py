@@ -87,14 +87,19 @@ def test_a_cancelled_stream(running):
     kubelet.wait_for(lambda k: amounts(k) == (2, 2))
 
 
-def test_the_node_status_waits_for_its_tick(running):
-    kubelet, plugin = running({"status_interval": 0.2})
+def test_the_node_status_comes_with_the_tick(running):
+    kubelet, plugin = running({"status_interval": 0.05})
     kubelet.wait_for(lambda k: k.node_status().allocatable == {X: 2})
     plugin.send(a="Unhealthy", b="Healthy")
-    kubelet.wait_for(lambda k: k.allocatable(X) == 1)
-    assert kubelet.node_status().allocatable == {X: 2}
     kubelet.wait_for(lambda k: k.node_status().allocatable == {X: 1})
     assert kubelet.node_status().capacity == {X: 2}
+
+
+def test_the_node_status_does_not_come_before(running):
+    kubelet, _ = running()
+    assert kubelet.allocatable(X) == 2
+    with pytest.raises(AssertionError, match="not so within"):
+        kubelet.wait_for(lambda k: k.node_status().capacity, timeout=0.2)
 
 
 def test_after_the_grace_a_stopped_resource_reads_zero_but_stays(running):

@@ -207,13 +207,9 @@ def test_the_stream_is_not_reconnected(running):
 def test_the_stream_may_come_before_the_reply(kubelet, plugin):
     started, made = kubelet(), plugin()
     started.open_streams("before")
-    started.hold_registration("reply")
-    registering = threading.Thread(target=made.register)
-    registering.start()
-    started.wait_for(lambda k: k.lists(X))
-    assert started.registrations[0].replied is None
-    started.release_registration()
-    registering.join()
+    made.before_first_list = lambda context: threading.Event().wait(0.2)
+    made.register()
+    assert started.lists(X)[0].received <= started.registrations[0].replied
 
 
 def test_the_stream_may_come_after_the_reply(kubelet, plugin):

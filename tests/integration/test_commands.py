@@ -1,0 +1,169 @@
+"""check, discover, allocate and demo, as their users call them."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CONFIG = """
+version: 1
+resources:
+  - name: example.com/null
+    devices: [{path: /dev/null, replicas: 3, to: /dev/nothing}]
+    container:
+      env: {NOTHING: "{path}", WHO: "{id}"}
+      mounts: [{host_path: /usr, path: /host/usr, read_only: true}]
+      annotations: {example.com/id: "{id}"}
+  - name: example.com/licence
+    devices: [{virtual: {count: 2, attributes: {edition: full}, capacity: {memory: 80Gi}}}]
+  - name: example.com/absent
+    devices: [{path: /dev/no-such-device}]
+"""
+
+
+def command(*words: object, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "device_plugin", *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+        env={**os.environ, **(env or {})},
+    )
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "config.yaml"
+    path.write_text(CONFIG)
+    return path
+
+
+def test_check_counts_the_resources_of_a_good_file(config):
+    done = command("check", config)
+    assert (done.returncode, done.stdout) == (0, f"{config}: ok, 3 resources\n")
+
+
+def test_check_lists_every_problem_with_its_place(tmp_path):
+    path = tmp_path / "bad.yaml"
+    path.write_text("version: 2\nresources:\n  - name: gpu\n    devices: [{pth: /dev/null}]\n")
+    done = command("check", path)
+    places = [line.removeprefix(f"{path}:").split(": ")[0] for line in done.stderr.splitlines()]
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert {"1:10", "3:11"} <= set(places)
+    assert "did you mean `path`?" in done.stderr
+
+
+def test_discover_prints_the_documented_json(config):
+    done = command("discover", "--config", config, "-o", "json")
+    null, licence, absent = json.loads(done.stdout)["resources"]
+    assert null == {
+        "name": "example.com/null",
+        "devices": [
+            {
+                "id": "null",
+                "health": "Healthy",
+                "reason": "",
+                "numa_nodes": [],
+                "nodes": [{"host_path": "/dev/null", "path": "/dev/nothing", "permissions": "rw"}],
+                "attributes": {},
+                "replicas": 3,
+            }
+        ],
+    }
+    assert licence["devices"][0]["attributes"] == {"edition": "full", "memory": "80Gi"}
+    assert absent["devices"] == []
+    assert "example.com/absent: /dev/no-such-device matches nothing" in done.stderr
+
+
+def test_discover_prints_a_table_of_at_most_100_columns(config):
+    done = command("discover", "--config", config)
+    lines = done.stdout.splitlines()
+    assert lines[0].split() == ["RESOURCE", "DEVICE", "HEALTH", "REPLICAS", "NODES"]
+    assert lines[1].split() == ["example.com/null", "null", "Healthy", "3", "/dev/null"]
+    assert max(map(len, lines)) <= 100
+
+
+def test_discover_reads_below_the_host_root_and_prints_paths_without_it(tmp_path, config):
+    (tmp_path / "host" / "dev").mkdir(parents=True)
+    done = command("discover", "--config", config, "--host-root", tmp_path / "host", "-o", "json")
+    assert json.loads(done.stdout)["resources"][0]["devices"] == []
+    assert str(tmp_path / "host") not in done.stdout
+
+
+def test_allocate_prints_the_response_as_protobuf_json(config):
+    done = command("allocate", "--config", config, "example.com/null", "--count", 2, "-o", "json")
+    assert json.loads(done.stdout) == {
+        "envs": {"NOTHING": "/dev/nothing", "WHO": "null,null-r1"},
+        "mounts": [{"containerPath": "/host/usr", "hostPath": "/usr", "readOnly": True}],
+        "devices": [
+            {"containerPath": "/dev/nothing", "hostPath": "/dev/null", "permissions": "rw"}
+        ],
+        "annotations": {"example.com/id": "null,null-r1"},
+    }
+    assert done.stderr == "pack: 2 of 3 of null\n"
+
+
+@pytest.mark.parametrize("output", ["table", "yaml"])
+def test_allocate_prints_other_forms(config, output):
+    done = command("allocate", "--config", config, "example.com/null", "-o", output)
+    assert done.returncode == 0
+    assert "/dev/nothing" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("example.com/null", "--count", "4"), "example.com/null: 4 asked for, 3 on this node"),
+        (("example.com/absent",), "example.com/absent: /dev/no-such-device matches nothing"),
+        (("example.com/nul",), "example.com/nul is not in the config"),
+    ],
+)
+def test_allocate_says_why_it_cannot(config, words, reason):
+    done = command("allocate", "--config", config, *words)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert reason in done.stderr
+
+
+def test_a_flag_is_read_from_the_environment_and_others_are_ignored(config):
+    env = {"DEVICE_PLUGIN_CONFIG": str(config), "DEVICE_PLUGIN_PORT": "tcp://10.0.0.1:80"}
+    assert command("discover", env=env).returncode == 0
+
+
+def test_a_bad_value_from_the_environment_is_refused(config):
+    done = command("run", "--config", config, env={"DEVICE_PLUGIN_LOG_LEVEL": "loud"})
+    assert done.returncode == 2
+    assert "choose from debug, info, warning, error" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["run", "check", "discover", "allocate", "demo"])
+def test_every_command_has_help_with_an_example(name):
+    done = command(name, "--help")
+    assert done.returncode == 0
+    assert f"example: device-plugin {name}" in done.stdout
+
+
+def test_the_demo_breaks_and_heals_a_real_device():
+    done = command("demo")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    for said in (
+        "example.com/null     10        10",
+        "/dev/modem",
+        "Unhealthy",
+        "Healthy",
+        "all 4 resources were listed again",
+        "the container restarts",
+    ):
+        assert said in done.stdout
+
+
+def test_the_demo_takes_a_config(config):
+    done = command("demo", "--config", config)
+    assert done.returncode == 0, done.stderr
+    assert "example.com/licence" in done.stdout

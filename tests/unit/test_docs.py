@@ -1,0 +1,31 @@
+"""What the documents show is true: every config in them passes `check`."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from device_plugin import config
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = [
+    pytest.param(match[1], id=f"{path.name}:{path.read_text()[: match.start()].count(chr(10)) + 1}")
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    for match in re.finditer(r"```yaml\n(.*?)```", path.read_text(), re.DOTALL)
+]
+
+
+@pytest.mark.parametrize("text", EXAMPLES)
+def test_the_configs_in_the_documents_are_good(text):
+    assert config.check(text.encode(), "example.yaml").problems == ()
+
+
+def test_there_are_examples():
+    assert len(EXAMPLES) > 3
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "docs/architecture.md"])
+def test_links_between_documents_lead_somewhere(name):
+    path = ROOT / name
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", path.read_text()):
+        assert (path.parent / target).exists(), target
