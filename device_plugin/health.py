@@ -6,6 +6,7 @@ container that never asked for it.
 """
 
 import contextlib
+import errno
 import json
 import os
 from collections.abc import Mapping
@@ -54,7 +55,10 @@ class HandedOut:
         ]
         if news:
             self._numbers.update(news)
-            os.write(self._file, "".join(map(_line, news)).encode())
+            # It begins a line of its own: what came before may have been torn by a full disk.
+            lines = ("\n" + "".join(map(_line, news))).encode()
+            if os.write(self._file, lines) < len(lines):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def close(self) -> None:
         os.close(self._file)
@@ -68,7 +72,7 @@ class HandedOut:
             return {}
         numbers: dict[str, Numbers] = {}
         for line in lines[1:]:
-            with contextlib.suppress(ValueError, TypeError):  # the last line of a killed process
+            with contextlib.suppress(ValueError, TypeError, RecursionError):  # torn, or not ours
                 id_, nodes = json.loads(line)
                 numbers[str(id_)] = {str(path): str(number) for path, number in dict(nodes).items()}
         return numbers

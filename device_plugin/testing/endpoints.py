@@ -1,7 +1,6 @@
 """The kubelet as a client of one plugin socket: dial, options, calls, stream (A3, A4)."""
 
 import itertools
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
@@ -11,6 +10,7 @@ import grpc
 
 from device_plugin._api.deviceplugin.v1beta1 import deviceplugin_pb2 as pb
 from device_plugin._api.deviceplugin.v1beta1.deviceplugin_pb2_grpc import DevicePluginStub
+from device_plugin.testing.dialling import Dialling
 from device_plugin.testing.records import Call, Registration
 
 PRE_START_TIMEOUT = 30.0
@@ -27,9 +27,6 @@ _GO_WORDS = {
 }
 # What a call on a channel that is closed already amounts to.
 _CLOSED = "rpc error: code = Canceled desc = context canceled"
-
-# Well above the 0.2 s after which gRPC looks whether somebody still wants to know.
-_LINGER = 1.0
 
 _numbers = itertools.count(1)
 _Request = TypeVar("_Request")
@@ -64,9 +61,7 @@ class PluginClient:
         self.path = path
         self._rpc_timeout = rpc_timeout
         self._record = record
-        self._woken = threading.Event()
-        self._settled = threading.Event()
-        self._ready = False
+        self._dialling = Dialling(path)
         self.connected = False  # dialled and asked for its options
         self.disconnected = False  # on purpose: the end of its stream means nothing any more
         # The number keeps connections apart: equal channels would share one.
@@ -76,35 +71,12 @@ class PluginClient:
 
     def dial(self, timeout: float) -> None:
         """Connect, whatever it takes: a refused connection is tried again in silence (A3)."""
-        if not self._woken.is_set():
-            threading.Thread(target=self._scout, name="kubelet-dial", daemon=True).start()
-            self._woken.wait(timeout)
-        if not self._ready:
-            self._settled.set()
-            why = "context canceled" if self._woken.is_set() else "context deadline exceeded"
+        if not self._dialling.run(timeout):
+            why = "context canceled" if self._dialling.abandoned else "context deadline exceeded"
             raise PluginError(f"failed to dial device plugin: {why}")
 
-    def _scout(self) -> None:
-        """Tell when there is a connection.
-
-        gRPC polls the channel that one subscribes to in a thread of its own, which ends 0.2 s late
-        and fails if it finds the channel closed before. So this is a channel for that alone, which
-        shares its connection with the channel proper, and is let go when that thread is done.
-        """
-        channel = self._open_channel()
-        channel.subscribe(self._on_connectivity, try_to_connect=True)
-        self._settled.wait()
-        channel.unsubscribe(self._on_connectivity)
-        time.sleep(_LINGER)
-
     def _open_channel(self) -> grpc.Channel:
-        # gRPC's own back-off stays (1 s, then 1.6 times as long): grpc-go has the same one.
         return grpc.insecure_channel(f"unix:{quote(self.path)}", options=self._options)
-
-    def _on_connectivity(self, state: grpc.ChannelConnectivity) -> None:
-        if state is grpc.ChannelConnectivity.READY:
-            self._ready = True
-            self._woken.set()
 
     def abandon(self) -> None:
         """Give up connecting, because the plugin no longer waits for its Register call."""
@@ -120,8 +92,6 @@ class PluginClient:
             )
         except PluginError as error:
             raise PluginError(f"failed to get device plugin options: {error}") from error
-        finally:
-            self._settled.set()  # the channel proper holds the connection from here on
 
     def allocate(self, ids: Sequence[str]) -> pb.AllocateResponse:
         request = pb.AllocateRequest(
@@ -163,8 +133,7 @@ class PluginClient:
 
     def close(self) -> None:
         """End every call and the connection."""
-        self._woken.set()
-        self._settled.set()
+        self._dialling.abandon()
         self._channel.close()
 
     def _call(

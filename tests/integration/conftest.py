@@ -63,7 +63,7 @@ class Daemon:
             return self.log(event, **facts)[times - 1]
 
     def get(self, page: str) -> tuple[int, str]:
-        """Ask over HTTP: status and body."""
+        """Ask over HTTP: status and body; 0 without an answer."""
         port = self.wait_log("serving HTTP")["port"]
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}{page}", timeout=5) as answer:
@@ -71,6 +71,8 @@ class Daemon:
         except urllib.error.HTTPError as error:
             with error:
                 return error.code, error.read().decode()
+        except OSError as error:
+            return 0, str(error)
 
     def wait_page(self, page: str, status: int, text: str = "", timeout: float = 5) -> str:
         """Ask until the answer is this one; returns the body."""
@@ -135,7 +137,7 @@ def _fits(line: Facts, event: str, facts: Mapping[str, object]) -> bool:
     if event and line.get("event") != event:
         return False
     return all(
-        value in line.get(key, "") if isinstance(value, str) else line.get(key) == value
+        value in (line.get(key) or "") if isinstance(value, str) else line.get(key) == value
         for key, value in facts.items()
     )
 

@@ -68,7 +68,7 @@ def test_an_unknown_id(place, id_):
 def test_an_id_of_another_resource(place):
     _, kubelet, _ = place
     (foreign, *_) = kubelet.devices(MAX)
-    assert f"has no device {foreign}" in refusal(place, X, [foreign])
+    assert f"has no device '{foreign}'" in refusal(place, X, [foreign])
 
 
 def test_nothing_is_asked(place):

@@ -173,10 +173,14 @@ def test_the_authority_is_localhost(kubelet, plugin, folder):
             target=plugin().refused, kwargs={"endpoint": "wire.sock", "timeout": 1}
         )
         registering.start()
-        connection, _ = server.accept()
+        settings = b"\0\0\0\4\0\0\0\0\0"  # empty, HTTP/2
+        dialled, _ = server.accept()
+        with dialled:
+            dialled.sendall(settings)
+            connection, _ = server.accept()
         with connection:
             connection.settimeout(5)
-            connection.sendall(b"\0\0\0\4\0\0\0\0\0")  # empty HTTP/2 settings: the dial is done
+            connection.sendall(settings)
             seen = b""
             while b"GetDevicePluginOptions" not in seen or b"localhost" not in seen:
                 more = connection.recv(4096)

@@ -1,0 +1,272 @@
+"""The journal of what containers were given, and who is another device since then."""
+
+import json
+import os
+import threading
+
+import pytest
+
+from device_plugin import health
+from device_plugin.device import Candidate, Device, Node
+from device_plugin.health import HandedOut, check_moved, node_numbers
+from device_plugin.host import Unusable
+
+FILE = "handed-out.jsonl"
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """Open the journal as often as a process would start."""
+    journals = []
+
+    def make():
+        journals.append(HandedOut(tmp_path))
+        return journals[-1]
+
+    yield make
+    for journal in journals:
+        journal.close()
+
+
+def remembered(journal, *ids):
+    return {id_: journal.numbers(id_) for id_ in ids}
+
+
+def test_what_was_handed_out_survives_the_process(opened):
+    first = opened()
+    first.remember({"a": {"/dev/a": "c 1:1"}, "b": {}})
+    first.remember({"a": {"/dev/a": "c 1:2", '/dev/"\n\udcff': "b 7:0"}})
+    expected = {"a": {"/dev/a": "c 1:2", '/dev/"\n\udcff': "b 7:0"}, "b": {}, "c": None}
+    for journal in (first, opened(), opened()):
+        assert remembered(journal, "a", "b", "c") == expected
+
+
+def test_nothing_new_is_not_written_again(opened, tmp_path):
+    journal = opened()
+    journal.remember({"a": {"/dev/a": "c 1:1"}, "b": {}})
+    size = (tmp_path / FILE).stat().st_size
+    for _ in range(3):
+        journal.remember({"a": {"/dev/a": "c 1:1"}})
+        journal.remember({"b": {}})
+        journal.remember({})
+    assert (tmp_path / FILE).stat().st_size == size
+
+
+def test_a_start_leaves_one_line_a_device(opened, tmp_path):
+    journal = opened()
+    for minor in range(100):
+        journal.remember({"a": {"/dev/a": f"c 1:{minor}"}})
+    opened()
+    assert len((tmp_path / FILE).read_text().split()) < 10
+    assert os.listdir(tmp_path) == [FILE]
+
+
+def test_another_boot_makes_it_void(opened, monkeypatch, tmp_path):
+    opened().remember({"a": {"/dev/a": "c 1:1"}})
+    boot = tmp_path / "boot_id"
+    boot.write_text("another\n")
+    monkeypatch.setattr(health, "_BOOT_ID", boot)
+    assert opened().numbers("a") is None
+    opened().remember({"b": {}})
+    assert remembered(opened(), "a", "b") == {"a": None, "b": {}}
+
+
+@pytest.mark.parametrize("cut", range(1, 25))
+def test_a_torn_last_line_costs_only_itself(opened, tmp_path, cut):
+    journal = opened()
+    journal.remember({"a": {"/dev/a": "c 1:1"}})
+    journal.remember({"b": {"/dev/b": "c 1:2"}})
+    os.truncate(tmp_path / FILE, (tmp_path / FILE).stat().st_size - cut)
+    again = opened()
+    assert again.numbers("a") == {"/dev/a": "c 1:1"}
+    assert again.numbers("b") in (None, {"/dev/b": "c 1:2"})
+    again.remember({"c": {}})
+    assert remembered(opened(), "a", "c") == {"a": {"/dev/a": "c 1:1"}, "c": {}}
+
+
+def test_a_line_torn_by_a_full_disk_costs_only_itself(opened, monkeypatch):
+    journal = opened()
+    write = os.write
+    monkeypatch.setattr("os.write", lambda file, data: write(file, data[:10]))
+    with pytest.raises(OSError, match="No space left"):
+        journal.remember({"a": {"/dev/a": "c 1:1"}})
+    monkeypatch.undo()
+    journal.remember({"b": {"/dev/b": "c 1:2"}})
+    assert remembered(journal, "a", "b") == {"a": {"/dev/a": "c 1:1"}, "b": {"/dev/b": "c 1:2"}}
+    assert remembered(opened(), "a", "b") == {"a": None, "b": {"/dev/b": "c 1:2"}}
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"",
+        b"\0" * 1000,
+        os.urandom(1000),
+        b"\xff\xfe",
+        b"[]\n",
+        b'"' + b"x" * 100_000,
+        b"[" * 100_000,
+    ],
+)
+def test_a_file_of_garbage_is_as_good_as_none(opened, tmp_path, garbage):
+    (tmp_path / FILE).write_bytes(garbage)
+    assert opened().numbers("a") is None
+    opened().remember({"a": {}})
+    assert opened().numbers("a") == {}
+
+
+LINES = ["", "null", "1", "[]", '["a"]', '["a", 1]', '["a", null]', '"ab"', "{}", "[" * 100_000]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_line_of_garbage_costs_only_itself(opened, tmp_path, line):
+    opened().remember({"b": {"/dev/b": "c 1:2"}})
+    with (tmp_path / FILE).open("a") as file:
+        file.write(f'{line}\n["c", {{}}]\n')
+    assert remembered(opened(), "a", "b", "c") == {"a": None, "b": {"/dev/b": "c 1:2"}, "c": {}}
+
+
+def test_threads_lose_nothing(opened, tmp_path):
+    journal = opened()
+    begin = threading.Barrier(8)
+
+    def remember(thread):
+        begin.wait()
+        for i in range(100):
+            journal.remember({f"{thread}-{i}": {f"/dev/{i}": f"c {thread}:{i}"}, "shared": {}})
+
+    threads = [threading.Thread(target=remember, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    expected = {f"{n}-{i}": {f"/dev/{i}": f"c {n}:{i}"} for n in range(8) for i in range(100)}
+    for one in (journal, opened()):
+        assert remembered(one, *expected) == expected
+    assert all(json.loads(line) for line in (tmp_path / FILE).read_text().splitlines() if line)
+
+
+def test_a_folder_that_is_not_there_or_not_writable_is_an_os_error(tmp_path):
+    with pytest.raises(OSError, match="No such file"):
+        HandedOut(tmp_path / "gone")
+    if os.geteuid():
+        tmp_path.chmod(0o500)
+        with pytest.raises(PermissionError):
+            HandedOut(tmp_path)
+
+
+def test_what_cannot_be_written_holds_while_the_process_lives(opened):
+    journal = opened()
+    file, journal._file = journal._file, os.open("/dev/full", os.O_WRONLY)
+    with pytest.raises(OSError, match="No space left"):
+        journal.remember({"a": {"/dev/a": "c 1:1"}})
+    os.close(file)
+    assert journal.numbers("a") == {"/dev/a": "c 1:1"}
+
+
+def test_numbers_are_of_the_nodes_that_no_link_leads_to(tree):
+    tree.node("/dev/a", 1)
+    tree.node("/dev/b", 2)
+    tree.link("/dev/by-id/b", "../b")
+    device = Device("x", (Node("/dev/a"), Node("/dev/by-id/b")))
+    assert node_numbers(tree.host, device) == {"/dev/a": "c 188:1"}
+    assert node_numbers(tree.host, Device("virtual")) == {}
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        ("nothing", "/dev/a does not exist"),
+        ("file", "/dev/a is a regular file, not a device node"),
+        ("folder", "/dev/a is a folder, not a device node"),
+        ("link", "/dev/a is a link to /dev/gone, which does not exist"),
+    ],
+)
+def test_what_is_no_node_is_named(tree, make, why):
+    tree.node("/dev/ok")
+    if make == "link":
+        tree.link("/dev/a", "gone")
+    elif make != "nothing":
+        getattr(tree, make)("/dev/a")
+    with pytest.raises(Unusable) as reason:
+        node_numbers(tree.host, Device("x", (Node("/dev/ok"), Node("/dev/a"))))
+    assert str(reason.value) == why
+
+
+class Given:
+    """What containers were given, without a file."""
+
+    def __init__(self, **numbers):
+        self.numbers = numbers.get
+
+
+A = Candidate(Device("a", (Node("/dev/a"),)))
+
+
+def moved(tree, candidate=A, **given):
+    return check_moved(tree.host.look(), candidate, Given(**given))
+
+
+def test_a_device_that_nobody_was_given_may_be_anything(tree):
+    assert moved(tree) is A
+    broken = Candidate(A.device, "broken")
+    assert moved(tree, broken) is broken
+
+
+def test_a_device_that_is_still_what_it_was_is_held_and_well(tree):
+    tree.node("/dev/a", 1)
+    checked = moved(tree, a={"/dev/a": "c 188:1"})
+    assert (checked.problem, checked.held) == ("", True)
+    assert moved(tree, a={}).held
+
+
+def test_a_node_that_is_another_device_now_is_moved_until_it_is_again(tree):
+    given = {"/dev/a": "c 188:1"}
+    tree.node("/dev/a", 2)
+    problem = "moved: /dev/a was c 188:1 when a container got it and is c 188:2 now"
+    assert moved(tree, a=given).problem == problem
+    tree.node("/dev/a", 1)
+    assert moved(tree, a=given).problem == ""
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        ("nothing", "moved: /dev/a, handed to a container, does not exist"),
+        ("file", "moved: /dev/a was c 188:1 when a container got it and is a regular file now"),
+        ("folder", "moved: /dev/a was c 188:1 when a container got it and is a folder now"),
+    ],
+)
+def test_a_node_that_is_none_any_more_is_moved(tree, make, why):
+    if make != "nothing":
+        getattr(tree, make)("/dev/a")
+    assert moved(tree, a={"/dev/a": "c 188:1"}).problem == why
+
+
+def test_a_node_that_has_become_a_link_is_followed_anew(tree):
+    tree.node("/dev/b", 2)
+    tree.link("/dev/a", "b")
+    assert moved(tree, a={"/dev/a": "c 188:1"}).problem == ""
+
+
+def test_nodes_that_the_device_no_longer_has_count_too(tree):
+    tree.node("/dev/a", 1)
+    given = {"/dev/a": "c 188:1", "/dev/a2": "c 188:2"}
+    assert moved(tree, a=given).problem == "moved: /dev/a2, handed to a container, does not exist"
+
+
+def test_another_problem_stays_the_reason(tree):
+    checked = moved(tree, Candidate(A.device, "broken"), a={"/dev/a": "c 188:1"})
+    assert (checked.problem, checked.held) == ("broken", True)
+
+
+def test_where_it_was_looked_is_watched(tree):
+    tree.node("/dev/sub/a", 1)
+    look = tree.host.look()
+    check_moved(look, A, Given(a={"/dev/sub/a": "c 188:1"}))
+    assert look.folders == {"/dev/sub"}
+
+
+def test_paths_that_can_be_none_are_moved_and_no_crash(tree):
+    for path in ("\0", "/dev/\0", "\ud800"):
+        assert moved(tree, a={path: "c 188:1"}).problem
