@@ -63,8 +63,10 @@ def _run(arguments: argparse.Namespace) -> int:
     except CannotStart as why:
         logger.error("cannot start", reason=str(why))  # noqa: TRY400 - a reason, no fault
         return FAILED
-    daemon.run()
-    daemon.close()
+    try:
+        daemon.run()
+    finally:
+        daemon.close()
     return OK
 
 

@@ -55,7 +55,11 @@ class Options:
 class _Event(Enum):
     LOOK = auto()  # at the devices
     FOLDER = auto()  # at the kubelet's folder: is it the one that we watch
+    WEB = auto()  # serve HTTP, if that is not done yet
     STOP = auto()
+
+
+_AUDIT = (_Event.FOLDER, _Event.LOOK, _Event.WEB)
 
 
 class Daemon:
@@ -88,30 +92,29 @@ class Daemon:
         for server in self._servers:
             server.start()
         self._metrics.collect_from(self.inventory, lambda: self._servers)
-        self._post(_Event.FOLDER)
-        self._post(_Event.LOOK)
+        for event in _AUDIT:
+            self._post(event)
 
     def run(self) -> None:
         """Turn until `stop`."""
-        self._start_web()
         audit_at = time.monotonic() + self._config.audit_interval
         while True:
+            now = time.monotonic()
+            if now >= audit_at:  # events are hints: whatever they missed is found here
+                audit_at = now + self._config.audit_interval
+                for due in _AUDIT:
+                    self._post(due)
+                self._wake_servers()
             try:
-                event = self._events.get(timeout=max(0, audit_at - time.monotonic()))
+                event = self._events.get(timeout=max(0, audit_at - now))
             except queue.Empty:
-                audit_at = time.monotonic() + self._config.audit_interval
-                self._audit()
                 continue
-            if isinstance(event, threading.Event):
-                event.set()  # /healthz asks whether the loop turns
-                continue
-            self._pending.discard(event)
             if event is _Event.STOP:
                 return
-            if event is _Event.LOOK:
-                self._look()
-            else:
-                self._watch_plugin_folder()
+            try:
+                self._turn(event)
+            except Exception:  # noqa: BLE001 - a bug must not end the loop
+                _log.exception("a turn of the loop failed")
 
     def stop(self) -> None:
         """Let `run` return; callable from anywhere, a signal handler too."""
@@ -135,12 +138,17 @@ class Daemon:
             self._pending.add(event)
             self._events.put(event)
 
-    def _audit(self) -> None:
-        """Events are hints: whatever they missed is found here."""
-        self._look()
-        self._watch_plugin_folder()
-        self._wake_servers()
-        self._start_web()
+    def _turn(self, event: _Event | threading.Event) -> None:
+        if isinstance(event, threading.Event):
+            event.set()  # /healthz asks whether the loop turns
+            return
+        self._pending.discard(event)
+        if event is _Event.LOOK:
+            self._look()
+        elif event is _Event.FOLDER:
+            self._watch_plugin_folder()
+        else:
+            self._start_web()
 
     def _look(self) -> None:
         folders = self._look_at_devices()

@@ -72,8 +72,8 @@ def remove_leftovers(folder: Path) -> list[str]:
     """Remove sockets with our prefix at which nobody answers; returns their names."""
     removed = []
     for path in folder.glob(f"{PREFIX}*{SUFFIX}"):
-        if stat.S_ISSOCK(path.lstat().st_mode) and is_dead(path):
-            with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):  # gone meanwhile, or not ours to remove
+            if stat.S_ISSOCK(path.lstat().st_mode) and is_dead(path):
                 path.unlink()
                 removed.append(path.name)
     return removed

@@ -1,6 +1,8 @@
 """/healthz, /readyz and /metrics, without a thread that polls."""
 
+import re
 import socket
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -8,11 +10,15 @@ from http.server import BaseHTTPRequestHandler
 from socketserver import ThreadingTCPServer
 from typing import Any
 
+import structlog
+
 Page = Callable[[], tuple[bool, str]]  # whether all is well, and the body
 
 _MAX_REQUESTS = 8  # at once; a probe and a scrape are two
 _TIMEOUT = 10  # seconds for a client to say what it wants
-_MAX_PORT = 65535
+_PORT, _MAX_PORT = re.compile("[0-9]{1,5}"), 65535
+
+_log = structlog.get_logger()
 
 
 def address(text: str) -> tuple[str, int] | None:
@@ -20,7 +26,9 @@ def address(text: str) -> tuple[str, int] | None:
     if text == "off":
         return None
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > _MAX_PORT:
+    is_port = colon and _PORT.fullmatch(port) and int(port) <= _MAX_PORT
+    in_brackets = host.startswith("[") and host.endswith("]")
+    if not is_port or (":" in host) != in_brackets:
         raise ValueError(f"{text!r} is no address: write :8080, 127.0.0.1:8080 or off")
     return host.strip("[]"), int(port)
 
@@ -29,6 +37,7 @@ class WebServer(ThreadingTCPServer):
     """Serves `pages` by path until `stop`."""
 
     allow_reuse_address = True
+    request_queue_size = 128  # a crowd is turned away at once, and does not make a probe wait
     daemon_threads = True
     block_on_close = False
 
@@ -66,10 +75,14 @@ class WebServer(ThreadingTCPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
         """Turn a crowd away instead of giving each a thread."""
-        if self._free.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
+        if not self._free.acquire(blocking=False):
             self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:  # no more threads to be had
+            self._free.release()
+            raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
         try:
@@ -77,8 +90,10 @@ class WebServer(ThreadingTCPServer):
         finally:
             self._free.release()
 
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
-        """A client that goes away is nothing to log."""
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401, ARG002
+        """A client that goes away is nothing to log; a page that fails is."""
+        if not isinstance(sys.exception(), OSError):
+            _log.exception("HTTP request failed")
 
     def _serve(self) -> None:
         while not self._stopping:

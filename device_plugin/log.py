@@ -26,12 +26,14 @@ def configure(level: str, *, as_json: bool, stream: TextIO | None = None) -> Non
         if as_json
         else [structlog.dev.ConsoleRenderer(colors=stream.isatty())]
     )
+    limit = RateLimit()
     structlog.configure(
-        processors=[RateLimit(), *shared, *render],
+        processors=[limit, *shared, *render],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(stream),
+        logger_factory=structlog.WriteLoggerFactory(stream),  # a line is one write
     )
     handler = logging.StreamHandler(stream)
+    handler.addFilter(limit)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
@@ -42,10 +44,10 @@ def configure(level: str, *, as_json: bool, stream: TextIO | None = None) -> Non
 
 
 class RateLimit:
-    """A structlog processor that keeps a flapping device from filling the disk.
+    """Keeps a flapping device from filling the disk: a structlog processor, and a logging filter.
 
-    Each (event, resource) has a budget that refills; what was dropped is counted in the next line
-    that passes.
+    Each (event, resource) has a budget that refills, and each library's logger one; what was
+    dropped of our own is counted in the next line that passes.
     """
 
     BURST = 200.0  # lines
@@ -57,17 +59,25 @@ class RateLimit:
 
     def __call__(self, _: WrappedLogger, __: str, event: EventDict) -> EventDict:
         key = (str(event.get("event")), str(event.get("resource", "")))
+        dropped = self._take(key)
+        if dropped is None:
+            raise structlog.DropEvent
+        if dropped:
+            event["dropped_before"] = dropped
+        return event
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return self._take((record.name, "")) is not None
+
+    def _take(self, key: tuple[str, str]) -> int | None:
+        """How many were dropped before this one, or None if it is to be dropped too."""
         now = time.monotonic()
         with self._lock:
             budget, then, dropped = self._budgets.get(key, (self.BURST, now, 0))
             budget = min(self.BURST, budget + (now - then) * self.REFILL)
             passes = budget >= 1
             self._budgets[key] = (budget - 1, now, 0) if passes else (budget, now, dropped + 1)
-        if not passes:
-            raise structlog.DropEvent
-        if dropped:
-            event["dropped_before"] = dropped
-        return event
+        return dropped if passes else None
 
 
 def _in_reading_order(_: WrappedLogger, __: str, event: EventDict) -> EventDict:

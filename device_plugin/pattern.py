@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 from device_plugin.template import ATTRIBUTE, PLACEHOLDERS, STRAY, Template, escape
 
@@ -27,8 +27,7 @@ class PatternError(ValueError):
     """The text is no pattern; the message says why, in one line."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(NamedTuple):
     """Literal text, the regex of one character, or a capture's name; none of them: a `*`."""
 
     text: str = ""

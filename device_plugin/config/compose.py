@@ -6,6 +6,7 @@ from typing import Any, Protocol
 import yaml
 from yaml.composer import Composer
 from yaml.nodes import Node
+from yaml.reader import Reader
 from yaml.resolver import Resolver
 
 from device_plugin.config.problem import Place, Refused, show
@@ -16,10 +17,6 @@ NODE_LIMIT = 200_000  # a large real config of 1 MiB has 130,000
 
 _TOO_DEEP = f"nested deeper than {DEPTH_LIMIT} levels"
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_UNREADABLE = re.compile(
-    r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
-)
-_TAG_DIRECTIVE = re.compile(r"^%TAG", re.MULTILINE)
 _HINTS = (
     (re.compile(r":\s+\{[\w.]*\}\S"), "quote a value that begins with `{`"),
     (re.compile(r"^\s*\t"), "indent with spaces, not tabs"),
@@ -41,14 +38,7 @@ def place_of(mark: _Mark | None) -> Place:
 
 def compose(text: str) -> Node:
     """Read the one document of the text, or raise Refused."""
-    if bad := _UNREADABLE.search(text):
-        line = text.count("\n", 0, bad.start()) + 1
-        column = bad.start() - text.rfind("\n", 0, bad.start())
-        message = f"the character U+{ord(bad[0]):04X} may not stand in YAML; remove it"
-        raise Refused(message, (line, column))
-    if directive := _TAG_DIRECTIVE.search(text):  # libyaml takes quadratic time over them
-        line = text.count("\n", 0, directive.start()) + 1
-        raise Refused("tag directives (`%TAG`) are not taken; remove it", (line, 1))
+    _readable(text)
     try:
         node = _Composer(text).document()
     except yaml.MarkedYAMLError as error:
@@ -56,6 +46,22 @@ def compose(text: str) -> Node:
     if node is None:
         raise Refused("the file holds only comments" if text.strip() else "the file is empty")
     return node
+
+
+def _readable(text: str) -> None:
+    bad = Reader.NON_PRINTABLE.search(text)
+    offset = bad.start() if bad else text.find("\ufeff")
+    if offset >= 0:
+        message = f"the character U+{ord(text[offset]):04X} may not stand in YAML; remove it"
+        raise Refused(message, _place_at(text, offset))
+    directive = f"\n{text}".find("\n%TAG")
+    if directive >= 0:  # libyaml takes quadratic time over many
+        message = "tag directives (`%TAG`) are not taken; remove it"
+        raise Refused(message, _place_at(text, directive))
+
+
+def _place_at(text: str, offset: int) -> Place:
+    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
 class _Composer(Composer, Resolver):

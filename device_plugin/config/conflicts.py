@@ -1,7 +1,7 @@
 """Rules between devices, and between resources: what must not meet in one container."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from device_plugin.config.decode import known
 from device_plugin.config.devices import Handed, Selected
@@ -12,8 +12,7 @@ from device_plugin.template import Template, TemplateError
 _REMEDY = "needs per_container: {max: 1}, or {index} in it"
 
 
-@dataclass(frozen=True)
-class Examined:
+class Examined(NamedTuple):
     """A resource and what its parts came to."""
 
     where: Where
@@ -41,8 +40,7 @@ def within(one: Examined, report: Report) -> None:
     if not known(limit) or not known(limit.max) or limit.max == 1:
         return
     _nodes_meet(one, report)
-    if len(one.selected) > 1 or any(selected.several for selected in one.selected):
-        _mounts_meet(one, report)
+    _mounts_meet(one, report)
 
 
 def _nodes_meet(one: Examined, report: Report) -> None:
@@ -65,9 +63,13 @@ def _nodes_meet(one: Examined, report: Report) -> None:
 
 
 def _mounts_meet(one: Examined, report: Report) -> None:
+    several = len(one.selected) > 1 or any(selected.several for selected in one.selected)
+    replicated = any(selected.replicated for selected in one.selected)
     for mount in one.mounts:
         path = _literal(mount.path)
-        if path is not None and mount.host is not None and not mount.host.constant:
+        if path is None or mount.host is None or mount.host.constant:
+            continue
+        if several or (replicated and "id" in mount.host.fields):
             message = f"several devices of one container would mount at `{show(path)}`"
             report.at(mount.where, f"{message}; {_REMEDY}")
 
@@ -110,8 +112,7 @@ def _settings(every: Sequence[Examined], report: Report) -> None:
             report.between(setting.where, message, key=setting.key)
 
 
-@dataclass(frozen=True)
-class _Setting:
+class _Setting(NamedTuple):
     """What a container is told under a fixed name; its value is None if it varies by device."""
 
     kind: str

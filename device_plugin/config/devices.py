@@ -1,7 +1,7 @@
 """Rules of a selector: its kind, what fits it, and which nodes its devices hand over."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from device_plugin.config import names
 from device_plugin.config.decode import known
@@ -16,8 +16,7 @@ _PLAIN = frozenset(("id", "index"))
 _NODE = _PLAIN | {"host_path", "local_path"}
 
 
-@dataclass(frozen=True)
-class Handed:
+class Handed(NamedTuple):
     """A node, or a mount, that a container gets with a device."""
 
     where: Where  # what says `path`
@@ -25,12 +24,12 @@ class Handed:
     path: Template | None  # in the container; None: nobody knows yet
 
 
-@dataclass(frozen=True)
-class Selected:
+class Selected(NamedTuple):
     """What a selector without mistakes of its own comes to."""
 
     where: Where
-    several: bool  # may a container hold more than one of its devices or replicas?
+    several: bool  # may there be more than one such device?
+    replicated: bool
     offer: Offer
     nodes: tuple[Handed, ...] = ()  # the primary node first
 
@@ -74,8 +73,8 @@ def _virtual(selector: Selector, virtual: Virtual, where: Where, report: Report)
         if message := names.quantity(value):
             report.at(place, message)
     offered = (f"attribute.{name}" for name in (*attributes, *capacity))
-    several = virtual.count != 1 or selector.replicas != 1
-    return Selected(where, several, Offer(where, _PLAIN.union(offered)))
+    offer = Offer(where, _PLAIN.union(offered))
+    return Selected(where, virtual.count != 1, selector.replicas != 1, offer)
 
 
 def _path(selector: Selector, text: str, where: Where, report: Report) -> Selected | None:
@@ -95,8 +94,8 @@ def _path(selector: Selector, text: str, where: Where, report: Report) -> Select
     _once(nodes, report)
     if pattern is None or offer is None:
         return None
-    several = pattern.literal is None or selector.replicas != 1
-    return Selected(where, several, Offer(where, offer.names | {"path"}), tuple(nodes))
+    offer = Offer(where, offer.names | {"path"})
+    return Selected(where, pattern.literal is None, selector.replicas != 1, offer, tuple(nodes))
 
 
 def _pattern(text: str, where: Where, report: Report) -> PathPattern | None:
@@ -153,11 +152,11 @@ def _node(
     if to is None:
         return as_on_host
     if not known(to):
-        return replace(as_on_host, where=where, path=None)
+        return as_on_host._replace(where=where, path=None)
     itself = {"path": "`{path}` is what `to` says; it cannot stand in it"}
     parsed = template(to, where, report, Offers([offer], itself) if offer else None)
     shape(parsed, names.path, where, report)
-    return replace(as_on_host, where=where, path=parsed)
+    return as_on_host._replace(where=where, path=parsed)
 
 
 def _once(nodes: list[Handed], report: Report) -> None:

@@ -1,8 +1,8 @@
 """Templates in the config: are they well formed, and is every placeholder there to be filled?"""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from device_plugin.config.problem import PLACEHOLDER, Report, Where, listed, near, show
 from device_plugin.template import Template, TemplateError
@@ -10,8 +10,7 @@ from device_plugin.template import Template, TemplateError
 PATHS = frozenset(("host_path", "local_path", "path"))
 
 
-@dataclass(frozen=True)
-class Offer:
+class Offer(NamedTuple):
     """The placeholders that the devices of one selector fill."""
 
     where: Where  # the selector

@@ -1,9 +1,9 @@
 """What is wrong with a config file, and where."""
 
 import difflib
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from device_plugin.config.types import Config
 
@@ -48,8 +48,7 @@ class Refused(Exception):  # noqa: N818 -- not an error of the program
         self.place = place
 
 
-@dataclass(frozen=True)
-class _Found:
+class _Found(NamedTuple):
     place: Place
     message: str
     resource: int | None  # its index in the file
@@ -117,13 +116,12 @@ class Report:
         return tuple(problems)
 
 
-_UNPRINTABLE = re.compile(r"[^\x20-\x7e\xa1-\ud7ff\ue000-\U0010ffff]")
-
-
 def show(text: str) -> str:
     """Cut and escape what a file holds, for a message of one line."""
     short = text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
-    return _UNPRINTABLE.sub(lambda char: char[0].encode("unicode_escape").decode(), short)
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in short
+    )
 
 
 def listed(words: Sequence[str], last: str = "or", form: str = "`{}`") -> str:

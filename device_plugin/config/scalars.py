@@ -92,7 +92,7 @@ def _number(node: ScalarNode) -> int | float | None:
     read = "construct_yaml_int" if node.tag == f"{_TAG}int" else "construct_yaml_float"
     try:
         number: int | float = getattr(SafeConstructor(), read)(node)
-    except (ValueError, OverflowError):  # also `0x_`, or five thousand digits
+    except (ValueError, OverflowError, IndexError):  # `0x_`, five thousand digits, `!!int ""`
         return None
     return number
 

@@ -30,7 +30,10 @@ def _discover(look: Look, resource: Resource, owners: dict[str, tuple[str, str]]
     discovered = Discovered()
     ids: set[str] = set()
     for index, selector in enumerate(resource.devices):
-        found = _find(look, resource, selector, index)
+        try:
+            found = _find(look, resource, selector, index)
+        except Exception as error:  # noqa: BLE001 - one bad selector must not stop the others
+            found = Found(note=f"devices[{index}] failed, please report: {error!r}")
         if found.note:
             discovered.notes.append(found.note)
         for candidate in found.candidates:

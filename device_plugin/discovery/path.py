@@ -53,8 +53,8 @@ def _matches(look: Look, pattern: PathPattern, notes: list[str]) -> Iterator[Mat
             ]
     odd = [path for path, _ in found if not path.isprintable()]
     if odd:
-        more = f" and {len(odd) - 1} more" if len(odd) > 1 else ""
-        notes.append(f"{shown(odd[0])}{more} passed over: unprintable characters in its name")
+        others = f" and {len(odd) - 1} more" if len(odd) > 1 else ""
+        notes.append(f"{shown(odd[0])}{others} passed over: unprintable characters in its name")
     yield from (match for match in found if match[0].isprintable())
 
 

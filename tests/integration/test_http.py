@@ -17,14 +17,12 @@ def samples(daemon):
     """The metrics: value by name and labels, these in the order of their names."""
     status, text = daemon.get("/metrics")
     assert status == 200
-    return {
-        (
-            sample.name.removeprefix("device_plugin_"),
-            *(value for _, value in sorted(sample.labels.items())),
-        ): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    }
+    found = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            labels = (sample.labels[name] for name in sorted(sample.labels))
+            found[sample.name.removeprefix("device_plugin_"), *labels] = sample.value
+    return found
 
 
 def test_metrics(node, kubelet, eventually):

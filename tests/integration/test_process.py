@@ -1,5 +1,6 @@
 """Start and end of the process: what it leaves behind, and what it finds."""
 
+import os
 import signal
 import socket
 
@@ -113,3 +114,17 @@ def test_a_state_folder_that_cannot_be_made(node):
     assert daemon.wait() == 1
     (line,) = daemon.log("cannot start")
     assert "--state-dir" in line["reason"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_is_not_ours_to_write_in(node):
+    node.plugins.mkdir()
+    bound(node.plugins / "py-device-plugin-dead.sock", listening=False).close()
+    node.plugins.chmod(0o555)
+    try:
+        daemon = node.start(ONE)
+        daemon.wait_log("not registered", reason="is not writable: run as root")
+        daemon.wait_page("/readyz", 503, "is not writable")
+    finally:
+        node.plugins.chmod(0o755)
+    node.kubelet().healthy(X)

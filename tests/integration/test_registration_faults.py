@@ -15,6 +15,14 @@ def behaviour(request):
     return request.param
 
 
+@pytest.fixture(scope="module", autouse=True)
+def unanswered(shared_node):
+    """A Register call that nobody answers: it takes long, so it begins before all other tests."""
+    kubelet = shared_node.kubelet()
+    kubelet.hold_registration()
+    return kubelet, shared_node.start(ONE)
+
+
 def sock(node):
     return node.plugins / "kubelet.sock"
 
@@ -155,3 +163,12 @@ def test_a_folder_without_room_for_a_socket_name(node):
     daemon = node.start(ONE)
     daemon.wait_page("/readyz", 503, "too long for a unix socket")
     assert len(daemon.log("not registered")) == 1
+
+
+def test_register_is_never_answered(unanswered):
+    kubelet, daemon = unanswered
+    daemon.wait_log("not registered", reason="no answer in time", timeout=20)
+    kubelet.release_registration()
+    kubelet.healthy(X)
+    first, second, *_ = kubelet.registrations
+    assert second.received - first.received > 10, "longer than a kubelet may take to dial (A3)"

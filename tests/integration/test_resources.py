@@ -10,7 +10,7 @@ BY_ID = "/dev/serial/by-id/usb-SIMCOM_1234-if00"
 @pytest.fixture(scope="module")
 def place(shared_node):
     node = shared_node
-    for folder in ("/dev/serial/by-id", "/dev/snd/by-path", "/opt/disk0", "/opt/disk1"):
+    for folder in ("/dev/serial/by-id", "/dev/snd", "/opt/disk0", "/opt/disk1"):
         node.at(folder).mkdir(parents=True)
     for name in ("ttyUSB0", "ttyUSB1", "fuse", "disk2", "disk10", "timer"):
         node.add(f"/dev/{name}")
@@ -18,7 +18,6 @@ def place(shared_node):
         node.add(f"/dev/snd/{name}")
     node.add("/dev/cam0")
     node.at(BY_ID).symlink_to("../../ttyUSB0")
-    node.at("/dev/snd/by-path/card").symlink_to("../controlC0")
     kubelet = node.kubelet()
     daemon = node.start(_resources(node))
     return node, kubelet, daemon
@@ -141,6 +140,23 @@ def test_a_folder_gives_every_node_in_it_once(place):
     _, created = kubelet.run("example.com/sound")
     names = ("controlC0", "controlC1", "pcmC0D0c", "pcmC1D0c")
     assert nodes(created) == {node.path(f"/dev/snd/{n}"): node.path(f"/dev/snd/{n}") for n in names}
+
+
+@pytest.mark.root
+def test_a_link_in_a_folder_is_a_node_only_if_it_leads_out(node, kubelet):
+    node.at("/dev/d/by-path").mkdir(parents=True)
+    node.add("/dev/d/inside")
+    node.add("/dev/outside")
+    node.at("/dev/d/by-path/again").symlink_to("../inside")
+    node.at("/dev/d/by-path/other").symlink_to("/dev/outside")
+    node.at("/dev/d/by-path/nowhere").symlink_to("/dev/missing")
+    node.start({"x": [{"path": "/dev/d", "to": "/dev/e"}]})
+    kubelet.until("example.com/x", {"d": "Healthy"})
+    _, created = kubelet.run("example.com/x")
+    assert nodes(created) == {
+        "/dev/e/inside": "/dev/d/inside",
+        "/dev/e/by-path/other": "/dev/d/by-path/other",
+    }
 
 
 def test_companions_come_along(place):

@@ -117,7 +117,8 @@ def virtual(count, **options):
 def test_virtual_devices_are_numbered_and_have_their_attributes(tree):
     selector = virtual(3, attributes={"edition": "full", "seats": 5}, capacity={"memory": "8Gi"})
     found = look(tree, a=[selector])[A]
-    assert [c.device.id for c in found.candidates] == ["a-0-7de8ae2a", "a-1-70b1e6c9", "a-2-66e664c7"]
+    ids = [c.device.id for c in found.candidates]
+    assert ids == ["a-0-7de8ae2a", "a-1-70b1e6c9", "a-2-66e664c7"]
     (device, *_) = (c.device for c in found.candidates)
     assert dict(device.attributes) == {"edition": "full", "seats": 5, "memory": "8Gi"}
     assert not device.nodes

@@ -101,7 +101,7 @@ def test_a_line_torn_by_a_full_disk_costs_only_itself(opened, monkeypatch):
     [
         b"",
         b"\0" * 1000,
-        os.urandom(1000),
+        bytes(range(256)) * 4,
         b"\xff\xfe",
         b"[]\n",
         b'"' + b"x" * 100_000,

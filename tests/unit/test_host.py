@@ -136,14 +136,15 @@ def test_what_is_no_device_has_a_name(tree):
     os.mkfifo(tree.at("/dev/fifo"))
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(os.path.relpath(tree.at("/dev/socket")))
-    kinds = {name: tree.host.look().entry(f"/dev/{name}").kind for name in os.listdir(tree.at("/dev"))}
+    look = tree.host.look()
+    kinds = {name: look.entry(f"/dev/{name}").kind for name in look.names("/dev")}
     assert kinds == {
         "file": "a regular file",
         "folder": "a folder",
         "fifo": "a FIFO",
         "socket": "a socket",
     }
-    assert not any(tree.host.look().entry(f"/dev/{name}").is_node for name in kinds)
+    assert not any(look.entry(f"/dev/{name}").is_node for name in kinds)
 
 
 def test_real_device_nodes_are_recognised():
@@ -158,7 +159,9 @@ def test_a_block_device_is_not_a_character_device(tmp_path):
     assert (entry.number, entry.kind) == ("b 7:3", "a block device")
 
 
-@pytest.mark.parametrize("path", ["/" + "x" * 4095, "/dev/" + "x" * 256, "/dev" + "/." * 2045 + "/x" * 99])
+@pytest.mark.parametrize(
+    "path", ["/" + "x" * 4095, "/dev/" + "x" * 256, "/dev" + "/." * 2045 + "/x" * 99]
+)
 def test_paths_as_long_as_can_be_have_an_answer(tree, path):
     tree.folder("/dev")
     assert why(tree, path) in ("does not exist", "cannot be looked at: File name too long")
@@ -202,9 +205,9 @@ def test_a_reason_holds_no_control_characters(tree):
 def test_names_need_a_folder(tree):
     tree.node("/dev/node")
     look = tree.host.look()
-    with pytest.raises(Unusable, match="^is a character device, not a folder$"):
+    with pytest.raises(Unusable, match=r"^is a character device, not a folder$"):
         look.names("/dev/node")
-    with pytest.raises(Absent, match="^does not exist$"):
+    with pytest.raises(Absent, match=r"^does not exist$"):
         look.names("/dev/gone")
 
 
@@ -225,7 +228,7 @@ def test_a_folder_that_may_not_be_searched_is_no_absence(tree):
     assert why(tree, "/dev/closed/node") == "cannot be looked at: Permission denied"
     tree.at("/dev/closed").chmod(0o100)
     assert tree.host.look().entry("/dev/closed/node").is_node
-    with pytest.raises(Unusable, match="^cannot be looked at: Permission denied$"):
+    with pytest.raises(Unusable, match=r"^cannot be looked at: Permission denied$"):
         tree.host.look().names("/dev/closed")
     tree.at("/dev/closed").chmod(0o700)
 
@@ -247,3 +250,12 @@ def test_under_a_root_only_dev_and_sys_are_the_hosts(tmp_path):
 def test_an_entry_says_whether_it_was_reached_by_a_link():
     assert Entry("/a", "/b", 0, "").by_link
     assert not Entry("/a", "/a", 0, "").by_link
+
+
+def test_the_number_of_a_node_that_stands_at_a_path_itself(tree):
+    tree.node("/dev/node", 5)
+    tree.link("/dev/link", "node")
+    tree.file("/dev/file")
+    assert tree.host.node_number("/dev/node") == "c 188:5"
+    for path in ("/dev/link", "/dev/file", "/dev", "/dev/gone", "/dev/node/x"):
+        assert tree.host.node_number(path) == ""

@@ -15,7 +15,7 @@ from device_plugin.host import Host, Look, Unusable
 
 NAMES = ("a", "b", "c")
 
-paths = st.lists(st.sampled_from(NAMES), min_size=1, max_size=4).map(lambda names: "/" + "/".join(names))
+paths = st.lists(st.sampled_from(NAMES), min_size=1, max_size=4).map("/".join).map("/".__add__)
 targets = st.one_of(
     paths,
     st.lists(st.sampled_from((*NAMES, "..", ".")), min_size=1, max_size=4).map("/".join),
