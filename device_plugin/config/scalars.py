@@ -12,6 +12,7 @@ from device_plugin.config.problem import show
 from device_plugin.config.types import LATER_VALUES
 
 STRING_LIMIT = 4096
+_NUMBER_LIMIT = 100
 NOT_YET = "is not supported by this version"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _DECIMAL = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
@@ -23,8 +24,6 @@ _TAG = "tag:yaml.org,2002:"
 SCALAR_TAGS = frozenset(
     _TAG + name for name in ("str", "int", "float", "bool", "null", "timestamp", "value", "merge")
 )
-
-
 _READINGS = {"null": "no value", "timestamp": "a date", "str": "a string"}
 _NAMES = {
     inspect.StrType: "a string",
@@ -60,8 +59,7 @@ def scalar(node: ScalarNode, kind: inspect.Type, label: str) -> Any:  # noqa: AN
 def string(node: ScalarNode, label: str) -> str:
     text: str = node.value
     if node.tag != f"{_TAG}str":
-        shown = show(text)
-        raise Wrong(f"YAML reads {shown} as {_reads(node)}; quote it: {quoted(shown)}")
+        raise Wrong(f"{_misread(node)}; quote it: {quoted(show(text))}")
     if len(text) > STRING_LIMIT:
         raise Wrong(f"{label} is longer than {STRING_LIMIT} characters")
     if bad := _CONTROL.search(text):
@@ -88,11 +86,13 @@ def named(kind: inspect.Type) -> str:
 
 
 def _number(node: ScalarNode) -> int | float | None:
-    """Read a number as YAML does; None if it is not one."""
+    """Read a number as YAML does; None if it is not one, or too long to be worth it."""
+    if len(node.value) > _NUMBER_LIMIT:  # base 60 takes quadratic time, and Python prints no more
+        return None
     read = "construct_yaml_int" if node.tag == f"{_TAG}int" else "construct_yaml_float"
     try:
         number: int | float = getattr(SafeConstructor(), read)(node)
-    except (ValueError, OverflowError, IndexError):  # `0x_`, five thousand digits, `!!int ""`
+    except (ValueError, OverflowError, IndexError):  # `0x_`, `!!int ""`
         return None
     return number
 
@@ -111,6 +111,10 @@ def _reads(node: ScalarNode) -> str:
     return f"the {base} {show(str(number))}"
 
 
+def _misread(node: ScalarNode) -> str:
+    return f"YAML reads {show(node.value) or quoted('')} as {_reads(node)}"
+
+
 def _true(node: ScalarNode) -> bool:
     return node.value.lower() in ("yes", "true", "on")
 
@@ -127,7 +131,7 @@ def _integer(node: ScalarNode, label: str) -> int:
     if node.tag != f"{_TAG}int":
         raise Wrong(f"{label} must be a whole number, not {_given(node)}")
     if not _DECIMAL.fullmatch(node.value):
-        raise Wrong(f"YAML reads {show(node.value)} as {_reads(node)}; write it in plain decimal")
+        raise Wrong(f"{_misread(node)}; write it in plain decimal")
     if len(node.value) > 18:  # noqa: PLR2004 -- still fits 64 bits
         raise Wrong(f"{label} is too large")
     return int(node.value)

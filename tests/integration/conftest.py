@@ -103,6 +103,9 @@ class Daemon:
     def threads(self) -> int:
         return len(os.listdir(f"/proc/{self.process.pid}/task"))
 
+    def open_files(self) -> int:
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
     def close(self) -> None:
         """End it, and find what no daemon may ever say."""
         try:
@@ -147,20 +150,20 @@ class Kubelet(FakeKubelet):
 
     ids_may_leave = False  # set where a process that remembers less takes over
 
+    def settled(self, resource: str) -> bool:
+        """Whether the stream is open and no Register call pending: a list may be quicker."""
+        ours = [one for one in self.registrations if one.resource == resource]
+        return self.is_streaming(resource) and all(one.replied is not None for one in ours)
+
     def until(self, resource: str, devices: Mapping[str, str], timeout: float = 5) -> None:
-        """Wait until the list is exactly this one, on an open stream."""
-        self.wait_for(
-            lambda k: k.is_streaming(resource) and k.devices(resource) == devices, timeout
-        )
+        """Wait until the list is exactly this one."""
+        self.wait_for(lambda k: k.settled(resource) and k.devices(resource) == devices, timeout)
 
     def healthy(self, resource: str, count: int = 1, timeout: float = 5) -> list[str]:
         """Wait until so many devices are listed and all are healthy; returns their IDs."""
+        healths = ["Healthy"] * count
         self.wait_for(
-            lambda k: (
-                k.is_streaming(resource)
-                and list(k.devices(resource).values()) == ["Healthy"] * count
-            ),
-            timeout,
+            lambda k: k.settled(resource) and list(k.devices(resource).values()) == healths, timeout
         )
         return list(self.devices(resource))
 
@@ -173,10 +176,11 @@ class Kubelet(FakeKubelet):
         """Wait until so many registrations were accepted, and a list has come for the last."""
         self.wait_for(
             lambda k: (
-                k.is_streaming(resource)
+                k.settled(resource)
                 and len(k.good(resource)) == count
-                and k.lists(resource)[-1:]
-                and k.lists(resource)[-1].registration == k.good(resource)[-1].number
+                and any(
+                    one.registration == k.good(resource)[-1].number for one in k.lists(resource)
+                )
             ),
             timeout,
         )

@@ -38,7 +38,6 @@ def place(shared_node):
     )
     for resource, count in ((X, 3), (MANY, 10_000), (MAX, 4), (DISTINCT, 4)):
         kubelet.healthy(resource, count)
-    kubelet.accepted(X, 1)
     yield node, kubelet, daemon
     assert all(len(kubelet.lists(one)) == 1 for one in (X, MANY, MAX, DISTINCT))
 

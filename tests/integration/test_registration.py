@@ -78,15 +78,20 @@ def test_a_kubelet_that_is_down_for_a_while(node, kubelet):
 
 def test_a_storm_of_restarts_ends_registered(node, behaviour):
     kubelet = node.kubelet(behaviour=behaviour)
-    node.start({f"r{n}": [{"virtual": {"count": n + 1}}] for n in range(3)})
-    for n in range(3):
-        kubelet.healthy(f"example.com/r{n}", n + 1)
+    resources = {f"r{n}": [{"virtual": {"count": n + 1}}] for n in range(3)}
+    daemon = node.start(resources)
+    for count, name in enumerate(resources, 1):
+        kubelet.healthy(f"example.com/{name}", count)
+    threads, files = daemon.threads(), daemon.open_files()
     kubelet.restart(times=20)
-    for n in range(3):
-        kubelet.healthy(f"example.com/r{n}", n + 1)
-        names = [one.endpoint for one in kubelet.good(f"example.com/r{n}")]
+    for count, name in enumerate(resources, 1):
+        resource = f"example.com/{name}"
+        kubelet.healthy(resource, count)
+        names = [one.endpoint for one in kubelet.good(resource)]
         assert len(set(names)) == len(names), "a socket comes again"
-        assert len(kubelet.streams(f"example.com/r{n}")) == 1
+        assert len(kubelet.streams(resource)) == 1
+    assert daemon.threads() < threads + 10
+    assert daemon.open_files() < files + 10
 
 
 def test_a_pod_that_waits_is_admitted_again_after_a_restart(node, kubelet):

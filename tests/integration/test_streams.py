@@ -47,7 +47,6 @@ def one(node, kubelet):
     path = node.add("/dev/x")
     daemon = node.start({"x": [{"path": node.path("/dev/x")}]})
     (id_,) = kubelet.healthy(X)
-    kubelet.accepted(X, 1)
     return path, id_, daemon
 
 
@@ -148,6 +147,26 @@ def test_a_client_that_reads_nothing_holds_up_nobody(node, kubelet):
         node.add(f"/dev/x{n}")
         kubelet.healthy(X, 5001 + n)
     deaf.cancel()
+
+
+def test_a_list_that_would_burst_is_cut_and_said(node, kubelet):
+    """The kubelet takes 4 MiB and ends the stream over more (A3): what is listed stays."""
+    path = node.add("/dev/x")
+    name = "a-name-of-a-length-that-makes-for-long-ids"
+    resource = f"example.com/{name}"
+    virtual = {"virtual": {"count": 10_000}, "replicas": 10}
+    selectors = [{"path": node.path("/dev/x")}, virtual, {"path": node.path("/dev/y")}]
+    daemon = node.start({name: selectors})
+    listed = kubelet.wait_for(lambda k: k.devices(resource), timeout=20)
+    assert 40_000 < len(listed) < 100_000
+    daemon.wait_log("not offered", reason="left out: the list is full")
+    assert len(daemon.log("not offered")) <= 20
+    path.unlink()
+    kubelet.wait_for(lambda k: list(k.devices(resource).values()).count("Unhealthy") == 1)
+    node.add("/dev/y")
+    daemon.wait_log("device unhealthy", reason="removed")
+    assert len(kubelet.registrations) == 1
+    assert len(kubelet.devices(resource)) == len(listed)
 
 
 def _streams(daemon):

@@ -38,7 +38,14 @@ HOSTILE = {
     "stars": b"*" * MIB,
     "tabs": b"a:\n" + b"\t" * 500_000,
     "digits": b"version: " + b"9" * MIB,
-    "base 60": b"version: 1" + b":1" * 400_000,
+    "base 60": HEAD + b"{path: /x, replicas: 1" + b":1" * 400_000 + b"}]\n",
+    "hexadecimal": HEAD
+    + b"{path: 0x"
+    + b"f" * 500_000
+    + b", replicas: 0x"
+    + b"f" * 500_000
+    + b"}]",
+    "duration": b"version: 1\naudit_interval: " + b"1s" * 500_000 + b"x",
     "captures": HEAD + b"".join(b"{path: '/d/{c%d}'}," % n for n in range(4_000)) + b"]\n"
     b"  container: {env: {"
     + b"".join(b"A%d: '{c%d}{d%d}'," % (n, n, n) for n in range(6_000))
