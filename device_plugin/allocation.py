@@ -7,9 +7,10 @@ import heapq
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate, combinations, islice
+
+import msgspec
 
 from device_plugin.config import Resource
 from device_plugin.device import ID_LIMIT, Device, Node
@@ -23,8 +24,7 @@ class Refused(Exception):  # noqa: N818 - an answer: users read it in `kubectl d
     """Why these IDs cannot be given to a container, in one sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(msgspec.Struct, frozen=True):
     """One schedulable ID of a container and the device behind it."""
 
     id: str
@@ -32,14 +32,13 @@ class Share:
     index: int  # of the device among the container's devices: replicas of one device share it
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(msgspec.Struct, frozen=True):
     """What one container gets; paths in `nodes[].to` are final."""
 
     nodes: tuple[Node, ...] = ()
     mounts: tuple[tuple[str, str, bool], ...] = ()  # host path, container path, read only
-    env: Mapping[str, str] = field(default_factory=dict)
-    annotations: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
 
 
 def prefer(

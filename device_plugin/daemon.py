@@ -10,12 +10,12 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import structlog
 
 from device_plugin.config import Config, Problem, Resource
@@ -42,8 +42,7 @@ class CannotStart(Exception):  # noqa: N818 - one line for whoever started it
     """Why the daemon cannot run, and what to do."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Where things are on this node."""
 
     device_plugin_dir: Path = Path("/var/lib/kubelet/device-plugins")

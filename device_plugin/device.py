@@ -3,8 +3,9 @@
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from string import digits
+
+import msgspec
 
 # A device ID is a DNS label; the longest replica suffix must fit behind the device's own part,
 # whatever `replicas` says today, so that changing it renames nobody.
@@ -15,8 +16,7 @@ _HASH_LENGTH = 8
 _REPLICA_SUFFIX = re.compile(r"-r\d+$")
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(msgspec.Struct, frozen=True):
     """One device node that a container gets.
 
     `host_path` is what the container runtime is given (never with the host root), `to` a template
@@ -28,15 +28,14 @@ class Node:
     permissions: str = "rw"
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(msgspec.Struct, frozen=True):
     """A device that can be offered: `replicas` schedulable units of one physical thing."""
 
     id: str
     nodes: tuple[Node, ...] = ()  # the primary node first
     replicas: int = 1
-    values: Mapping[str, str] = field(default_factory=dict)  # captures, for placeholders
-    attributes: Mapping[str, str | int | bool] = field(default_factory=dict)
+    values: Mapping[str, str] = {}  # captures, for placeholders
+    attributes: Mapping[str, str | int | bool] = {}
 
     @property
     def replica_ids(self) -> list[str]:
@@ -69,8 +68,7 @@ def natural_key(text: str) -> tuple[list[tuple[int, int, str]], str]:
     return key, text
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(msgspec.Struct, frozen=True):
     """What discovery found at one look: a device, and what is wrong with it if anything is.
 
     `claims` are the real paths of the primary nodes: they belong to one device only.
@@ -83,8 +81,7 @@ class Candidate:
     held: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """What one selector found; `note` says why that is nothing, or what was passed over."""
 
     candidates: tuple[Candidate, ...] = ()

@@ -3,8 +3,8 @@
 import json
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+import msgspec
 import yaml
 from google.protobuf.json_format import MessageToDict
 
@@ -19,8 +19,7 @@ from device_plugin.plugin import grant_message
 _GAP = "  "
 
 
-@dataclass(frozen=True, slots=True)
-class Allocated:
+class Allocated(msgspec.Struct, frozen=True):
     """What a container would get, and why these devices."""
 
     ids: list[str]

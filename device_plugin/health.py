@@ -10,8 +10,9 @@ import errno
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
+
+import msgspec
 
 from device_plugin.device import Candidate, Device
 from device_plugin.host import Host, Look, Unusable
@@ -49,9 +50,7 @@ class HandedOut:
         Raises OSError where it cannot be kept; it then holds until this process ends.
         """
         news = [
-            (id_, numbers)
-            for id_, numbers in handed.items()
-            if self._numbers.get(id_) != numbers
+            (id_, numbers) for id_, numbers in handed.items() if self._numbers.get(id_) != numbers
         ]
         if news:
             self._numbers.update(news)
@@ -110,7 +109,7 @@ def check_moved(look: Look, candidate: Candidate, handed_out: HandedOut) -> Cand
         return candidate
     problems = (_moved(look, path, number) for path, number in numbers.items())
     problem = candidate.problem or next(filter(None, problems), "")
-    return replace(candidate, problem=problem, held=True)
+    return msgspec.structs.replace(candidate, problem=problem, held=True)
 
 
 def _moved(look: Look, path: str, number: str) -> str:

@@ -7,7 +7,8 @@ them (`/host/dev/fuse`). Links resolve inside the root, as the host itself would
 import errno
 import os
 import stat
-from dataclasses import dataclass, replace
+
+import msgspec
 
 _MAX_LINKS = 40  # the kernel's own bound, path_resolution(7)
 _NODES = {stat.S_IFCHR: "c", stat.S_IFBLK: "b"}
@@ -27,8 +28,7 @@ class Absent(Unusable):
     """Nothing there: not even a link that leads nowhere."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """What a path leads to once every link is followed."""
 
     path: str  # as asked for
@@ -123,7 +123,7 @@ class Look:
         end = self._ends.get(path)
         if end is None:
             try:
-                end = replace(self._walk(path, "/", _MAX_LINKS), path=path)
+                end = msgspec.structs.replace(self._walk(path, "/", _MAX_LINKS), path=path)
             except Unusable as why:
                 end = why
             self._ends[path] = end

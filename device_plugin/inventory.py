@@ -7,9 +7,10 @@ alone knows which are held): it turns unhealthy, and healthy again under the sam
 
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
+
+import msgspec
 
 from device_plugin.device import ID_LIMIT, Candidate, Device, natural_key
 
@@ -21,8 +22,7 @@ LIST_LIMIT = 4 * 1024 * 1024 - 1024
 _ENTRY_OVERHEAD = len("Unhealthy") + 8
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(msgspec.Struct, frozen=True):
     """One device as the kubelet is told of it; `reason` says why it is unhealthy, if it is."""
 
     device: Device
@@ -33,8 +33,7 @@ class Listed:
         return not self.reason
 
 
-@dataclass(frozen=True)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True, dict=True):
     """All devices of one resource at one moment, in natural ID order."""
 
     devices: tuple[Listed, ...] = ()
@@ -52,16 +51,14 @@ class Snapshot:
         return MappingProxyType({id_: i for i, id_ in enumerate(self.by_id)})
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """A device that appeared, or whose health turned."""
 
     listed: Listed
     before: Listed | None
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(msgspec.Struct, frozen=True):
     """What came of one look."""
 
     changes: tuple[Change, ...] = ()

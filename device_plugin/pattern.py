@@ -8,8 +8,9 @@ cut in several ways, the pieces on the left are the shortest.
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple, Self
+
+import msgspec
 
 from device_plugin.template import ATTRIBUTE, PLACEHOLDERS, STRAY, Template, escape
 
@@ -38,8 +39,7 @@ class _Piece(NamedTuple):
         return f"`{{{self.capture}}}`" if self.capture else "`*`"
 
 
-@dataclass(frozen=True, slots=True)
-class Matcher:
+class Matcher(msgspec.Struct, frozen=True):
     """A component that varies."""
 
     regex: re.Pattern[str]
@@ -59,8 +59,7 @@ class Matcher:
         return {**captures, **found.groupdict()}
 
 
-@dataclass(frozen=True)
-class PathPattern:
+class PathPattern(msgspec.Struct, frozen=True):
     """An absolute path whose components may vary."""
 
     text: str

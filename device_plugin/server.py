@@ -10,10 +10,10 @@ import random
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
+import msgspec
 import structlog
 
 from device_plugin._api.deviceplugin.v1beta1 import deviceplugin_pb2 as pb
@@ -38,8 +38,7 @@ _ADVICE = {
 }
 
 
-@dataclass(frozen=True)
-class _Call:
+class _Call(msgspec.Struct, frozen=True):
     """A Register call in flight."""
 
     kubelet: Identity
@@ -52,8 +51,7 @@ class _Call:
         self.channel.close()
 
 
-@dataclass
-class _Accepted:
+class _Accepted(msgspec.Struct):
     """A registration that the kubelet accepted."""
 
     kubelet: Identity

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
+
+import msgspec
 
 # What every device can say about itself; captures may not take these names.
 PLACEHOLDERS = ("id", "index", "host_path", "local_path", "path")
@@ -28,8 +29,7 @@ class TemplateError(ValueError):
     """The text is no template; the message says why, in one line."""
 
 
-@dataclass(frozen=True)
-class Template:
+class Template(msgspec.Struct, frozen=True, dict=True):
     """Text with placeholders. Equal templates render equally."""
 
     # Literal text and the field that follows it, as string.Formatter has them.

@@ -2,8 +2,9 @@
 
 import difflib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from device_plugin.config.types import Config
 
@@ -18,8 +19,7 @@ _LISTED = 15  # words of a list in a message
 _COMPARED = 200  # words among which the one that was meant is sought
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True):
     """One thing to mend; line and column count from 1."""
 
     file: str
@@ -32,8 +32,7 @@ class Problem:
         return f"{self.file}:{self.line}:{self.column}: {self.message}"
 
 
-@dataclass(frozen=True)
-class Checked:
+class Checked(msgspec.Struct, frozen=True):
     """What a file came to: its good resources, if it may run at all, and every problem."""
 
     config: Config | None

@@ -4,7 +4,7 @@ A selector answers for itself alone; `discover` asks all of them in file order a
 a node that several of them claim.
 """
 
-from dataclasses import dataclass, field, replace
+import msgspec
 
 from device_plugin.config import Config, Resource, Selector
 from device_plugin.device import Candidate, Found
@@ -12,12 +12,11 @@ from device_plugin.discovery import path, virtual
 from device_plugin.host import Look, shown
 
 
-@dataclass(slots=True)
-class Discovered:
+class Discovered(msgspec.Struct):
     """What the selectors of one resource found at one look; every ID once."""
 
-    candidates: list[Candidate] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    candidates: list[Candidate] = []
+    notes: list[str] = []
 
 
 def discover(look: Look, config: Config) -> dict[str, Discovered]:
@@ -42,7 +41,7 @@ def _discover(look: Look, resource: Resource, owners: dict[str, tuple[str, str]]
                 discovered.notes.append(f"{candidate.device.id} matches again: {problem}")
                 continue
             ids.add(candidate.device.id)
-            settled = replace(candidate, problem=problem) if problem else candidate
+            settled = msgspec.structs.replace(candidate, problem=problem) if problem else candidate
             discovered.candidates.append(settled)
     return discovered
 
