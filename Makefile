@@ -7,10 +7,12 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-lowest lint format proto proto-check lock bench clean
+CLUSTER := PYTHONPATH=tests/e2e $(BIN)/python -m cluster
+IMAGE   ?= build/device-plugin-image.tar
+.PHONY: help demo test test-lowest e2e e2e-down image lint format proto proto-check lock bench clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 # The interpreter is asked once, here, so that an old one is a sentence and not a traceback.
 $(BIN)/python:
@@ -39,6 +41,15 @@ test-lowest: ## the same tests on the oldest dependencies that pyproject.toml al
 	@$(LOWEST)/bin/python -m pip --quiet --disable-pip-version-check install \
 		--no-deps --require-hashes -r .ci/requirements/lowest.txt
 	@$(LOWEST)/bin/python -m pytest
+
+e2e: $(VENV)/dev.stamp ## tests on a real one-node cluster, built and started here: root and Go 1.26
+	@$(BIN)/python -m pytest tests/e2e --durations=0
+
+e2e-down: $(VENV)/run.stamp ## stop that cluster; nothing is left but the cache of its programs
+	@$(CLUSTER) down
+
+image: $(VENV)/run.stamp ## the container image, as an OCI archive; BASE_IMAGE=... for another base
+	@$(CLUSTER) image $(IMAGE)
 
 lint: $(VENV)/dev.stamp ## ruff, mypy (strict), import-linter, generated code
 	@$(BIN)/ruff check .

@@ -6,6 +6,7 @@ Commands import what they need when they run: `check` needs no gRPC, the daemon 
 
 import argparse
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -20,6 +21,8 @@ _EPILOG = """\
 Every flag is also read from the environment: --log-level from DEVICE_PLUGIN_LOG_LEVEL.
 exit codes: 0 done; 1 not done, stderr says why; 2 the config or the command line is wrong
 """
+_LEVELS = ("debug", "info", "warning", "error")
+_PORT, _MAX_PORT = re.compile("[0-9]{1,5}"), 65535
 _KUBELET_ROOT = "/var/lib/kubelet"
 
 
@@ -176,8 +179,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_run_flags(run: argparse.ArgumentParser) -> None:
-    from device_plugin.log import LEVELS
-
     _flag(run, "--config", type=Path, metavar="FILE", required=True, help="the YAML file")
     folder = {"type": Path, "metavar": "DIR"}
     _flag(
@@ -205,7 +206,7 @@ def _add_run_flags(run: argparse.ArgumentParser) -> None:
     _flag(
         run,
         "--http",
-        type=_address,
+        type=address,
         metavar="[HOST]:PORT|off",
         default=":8080",
         help="/healthz, /readyz and /metrics (default %(default)s)",
@@ -221,8 +222,8 @@ def _add_run_flags(run: argparse.ArgumentParser) -> None:
     _flag(
         run,
         "--log-level",
-        type=_one_of(*LEVELS),
-        metavar="|".join(LEVELS),
+        type=_one_of(*_LEVELS),
+        metavar="|".join(_LEVELS),
         default="info",
         help="default %(default)s",
     )
@@ -266,13 +267,18 @@ def _one_of(*words: str) -> Callable[[str], str]:
     return choose
 
 
-def _address(text: str) -> tuple[str, int] | None:
-    from device_plugin.http import address
-
-    try:
-        return address(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+def address(text: str) -> tuple[str, int] | None:
+    """`:8080`, `127.0.0.1:8080` or `[::1]:8080` as host and port; None for `off`."""
+    if text == "off":
+        return None
+    host, colon, port = text.rpartition(":")
+    is_port = colon and _PORT.fullmatch(port) and int(port) <= _MAX_PORT
+    in_brackets = host.startswith("[") and host.endswith("]")
+    if not is_port or (":" in host) != in_brackets:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no address: write :8080, 127.0.0.1:8080 or off"
+        )
+    return host.strip("[]"), int(port)
 
 
 def _count(text: str) -> int:

@@ -1,6 +1,5 @@
 """/healthz, /readyz and /metrics, without a thread that polls."""
 
-import re
 import socket
 import sys
 import threading
@@ -16,21 +15,8 @@ Page = Callable[[], tuple[bool, str]]  # whether all is well, and the body
 
 _MAX_REQUESTS = 8  # at once; a probe and a scrape are two
 _TIMEOUT = 10  # seconds for a client to say what it wants
-_PORT, _MAX_PORT = re.compile("[0-9]{1,5}"), 65535
 
 _log = structlog.get_logger()
-
-
-def address(text: str) -> tuple[str, int] | None:
-    """`:8080`, `127.0.0.1:8080` or `[::1]:8080`; None for `off`. Raises ValueError for others."""
-    if text == "off":
-        return None
-    host, colon, port = text.rpartition(":")
-    is_port = colon and _PORT.fullmatch(port) and int(port) <= _MAX_PORT
-    in_brackets = host.startswith("[") and host.endswith("]")
-    if not is_port or (":" in host) != in_brackets:
-        raise ValueError(f"{text!r} is no address: write :8080, 127.0.0.1:8080 or off")
-    return host.strip("[]"), int(port)
 
 
 class WebServer(ThreadingTCPServer):

@@ -9,7 +9,6 @@ from typing import TextIO
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-LEVELS = ("debug", "info", "warning", "error")
 _FIRST = ("timestamp", "level", "event", "resource", "device")
 
 

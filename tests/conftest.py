@@ -20,4 +20,5 @@ def pytest_terminal_summary(
 ) -> None:
     left_out = config.stash.get(_LEFT_OUT, 0)
     if left_out:
-        terminalreporter.write_line(f"{left_out} tests left out: they need root", yellow=True)
+        tests = "test" if left_out == 1 else "tests"
+        terminalreporter.write_line(f"{left_out} {tests} left out: root only", yellow=True)

@@ -40,10 +40,11 @@ def test_more_events_than_the_kernel_keeps(node, kubelet):
     daemon = node.start({"x": [{"path": node.path("/dev/x*")}]})
     kubelet.until(X, {})
     daemon.process.send_signal(signal.SIGSTOP)
-    noise = node.at("/dev/noise")
-    for _ in range(limit // 2 + 1):
-        noise.mkdir()
-        noise.rmdir()
+    one, other = node.at("/dev/noise"), node.at("/dev/more-noise")
+    one.touch()
+    for _ in range(limit // 4 + 1):  # four events each
+        one.rename(other)
+        other.rename(one)
     node.add("/dev/x1")
     daemon.process.send_signal(signal.SIGCONT)
     kubelet.healthy(X)

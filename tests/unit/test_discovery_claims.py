@@ -110,6 +110,17 @@ def test_a_name_for_people_to_read_is_printable(tree):
     assert problems(found[B])["x"].isprintable()
 
 
+def test_a_selector_that_fails_does_not_stop_the_others(tree, monkeypatch):
+    tree.node("/dev/x")
+    monkeypatch.setattr("device_plugin.discovery.virtual.find", lambda *_: 1 / 0)
+    found = look(tree, a=[virtual(1), "/dev/x"], b=[virtual(1)])
+    assert problems(found[A]) == {"x": ""}
+    assert problems(found[B]) == {}
+    assert [d.notes for d in found.values()] == [
+        ["devices[0] failed, please report: ZeroDivisionError('division by zero')"]
+    ] * 2
+
+
 def virtual(count, **options):
     return Selector(virtual=Virtual(count, **options))
 

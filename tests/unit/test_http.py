@@ -1,5 +1,6 @@
 """The web server: pages for probes and scrapes, whoever else comes along."""
 
+import argparse
 import contextlib
 import socket
 import threading
@@ -10,7 +11,8 @@ import urllib.request
 import pytest
 from structlog.testing import capture_logs
 
-from device_plugin.http import WebServer, address
+from device_plugin.cli import address
+from device_plugin.http import WebServer
 
 LOCAL = ("127.0.0.1", 0)
 PAGES = {"/healthz": lambda: (True, "ok\n"), "/readyz": lambda: (False, "näh\n")}
@@ -241,5 +243,7 @@ def test_addresses(text, where):
     ).split("|"),
 )
 def test_what_is_no_address_is_refused_with_how_to_write_one(text):
-    with pytest.raises(ValueError, match=r"is no address: write :8080, 127.0.0.1:8080 or off$"):
+    with pytest.raises(
+        argparse.ArgumentTypeError, match=r"is no address: write :8080, 127.0.0.1:8080 or off$"
+    ):
         address(text)
