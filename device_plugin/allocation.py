@@ -180,15 +180,22 @@ def grant(resource: Resource, given: list[Share], local: Callable[[str], str]) -
 
 
 def _handed(given: list[Share], local: Callable[[str], str]) -> dict[str, Node]:
-    """Each node once, by host path, at the place that the first share has for it."""
+    """Each node once, by host path, where the first share has it, with the permissions of all."""
     nodes: dict[str, Node] = {}
     for share in given:
         known = _values(share, local) if any(node.to for node in share.device.nodes) else {}
         for node in share.device.nodes:
-            if node.host_path not in nodes:
-                to = _inside(node, known)
-                nodes[node.host_path] = Node(node.host_path, to, node.permissions)
+            earlier = nodes.get(node.host_path)
+            if earlier is None:
+                to, permissions = _inside(node, known), node.permissions
+            else:
+                to, permissions = earlier.to, _both(earlier.permissions, node.permissions)
+            nodes[node.host_path] = Node(node.host_path, to, permissions)
     return nodes
+
+
+def _both(one: str, other: str) -> str:
+    return one if one == other else "".join(c for c in "rwm" if c in one + other)
 
 
 def inside(device: Device) -> list[tuple[Node, str]]:

@@ -83,7 +83,10 @@ class Daemon:
     def start(self) -> None:
         """Advertise the devices that are there now. Raises CannotStart."""
         self._lock = _lock(self._options.state_dir)
-        self._handed_out = HandedOut(self._options.state_dir)
+        try:
+            self._handed_out = HandedOut(self._options.state_dir)
+        except OSError as error:
+            raise CannotStart(f"state folder: {error}: mend it, or choose another") from None
         for name in remove_leftovers(self._options.device_plugin_dir):
             _log.info("removed a socket of an earlier process", socket=name)
         self._look_at_devices()

@@ -32,6 +32,7 @@ class HandedOut:
     """
 
     def __init__(self, folder: Path) -> None:
+        """Raises OSError where the journal cannot be kept."""
         self._boot = _BOOT_ID.read_text().strip()
         path = folder / _FILE
         self._numbers: dict[str, Numbers] = self._read(path)

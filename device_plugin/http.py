@@ -1,8 +1,10 @@
 """/healthz, /readyz and /metrics, without a thread that polls."""
 
+import contextlib
 import socket
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
@@ -37,7 +39,7 @@ class WebServer(ThreadingTCPServer):
         if both:
             self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         self.pages = pages
-        self._free = threading.BoundedSemaphore(_MAX_REQUESTS)
+        self._open: deque[socket.socket] = deque()  # oldest first
         self._stopping = False
         try:
             self.server_bind()
@@ -60,21 +62,29 @@ class WebServer(ThreadingTCPServer):
         self.server_close()
 
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
-        """Turn a crowd away instead of giving each a thread."""
-        if not self._free.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
+        """Give each a thread, within bounds: a crowd costs the oldest its place.
+
+        Who talks slowly must not keep the kubelet's probes out.
+        """
+        while len(self._open) >= _MAX_REQUESTS:
+            with contextlib.suppress(OSError):
+                self._open.popleft().shutdown(socket.SHUT_RDWR)
+        self._open.append(request)
         try:
             super().process_request(request, client_address)
         except RuntimeError:  # no more threads to be had
-            self._free.release()
+            self._forget(request)
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._free.release()
+            self._forget(request)
+
+    def _forget(self, request: socket.socket) -> None:
+        with contextlib.suppress(ValueError):  # it has lost its place already
+            self._open.remove(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401, ARG002
         """A client that goes away is nothing to log; a page that fails is."""

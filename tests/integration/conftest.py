@@ -227,7 +227,7 @@ class Node:
         self.root = folder / "root"
         self.at("/dev").mkdir(parents=True)
         self._real_nodes = os.geteuid() == 0
-        self._host_root = str(self.root) if self._real_nodes else "/"
+        self.host_root = str(self.root) if self._real_nodes else "/"
         self._stack = stack
         self._ptys: dict[str, str] = {}
 
@@ -257,7 +257,7 @@ class Node:
 
     def kubelet(self, *, running: bool = True, **settings: Any) -> Kubelet:
         """Make a fake kubelet; not `running`, the test starts it later."""
-        runtime = Runtime(self._host_root)
+        runtime = Runtime(self.host_root)
         kubelet = Kubelet(self.plugins, runtime=runtime, seed=1, **settings)
         if running:
             self._stack.enter_context(kubelet)
@@ -282,7 +282,7 @@ class Node:
         config.write_text(_config(resources, audit_interval))
         command = [*within, *PROGRAM, "--config", config, "--http", http]
         command += ["--device-plugin-dir", self.plugins, "--state-dir", self.folder / state]
-        daemon = Daemon([*command, "--host-root", host_root or self._host_root])
+        daemon = Daemon([*command, "--host-root", host_root or self.host_root])
         self._stack.callback(daemon.close)
         return daemon
 

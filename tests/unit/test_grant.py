@@ -76,7 +76,7 @@ def test_nodes_are_handed_over_once_where_the_config_says():
     assert given(Resource(R, ()), A, B, companion).nodes == (
         Node("/dev/a", "/dev/a"),
         Node("/dev/b", "/dev/in-b", "r"),
-        Node("/dev/timer", "/dev/timer"),
+        Node("/dev/timer", "/dev/timer", "rwm"),  # what each of its devices permits
         Node("/dev/c", "/dev/c"),
     )
 
