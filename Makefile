@@ -19,7 +19,8 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "Python 3.11 or newer is needed; name one with: make PYTHON=python3.12 ..."; exit 1; }
 	@echo "setting up $(VENV) ..."
-	@$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+		echo "no virtual environment: on Debian and Ubuntu, apt-get install python3-venv"; exit 1; }
 
 $(VENV)/run.stamp: $(BIN)/python pyproject.toml .ci/requirements/run.txt
 	@$(PIP) install --require-hashes -r .ci/requirements/run.txt
@@ -86,9 +87,10 @@ proto-check: $(VENV)/dev.stamp
 		|| { echo "device_plugin/_api does not match api/: run make proto and commit the result"; exit 1; }
 
 clean: ## remove what make has made
-	rm -rf .venv .venv-lowest .venv-bench .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
+	rm -rf .venv .venv-lowest .venv-bench build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
 
 bench: ## the design's aims, beside a bare grpcio plugin
 	@$(MAKE) --no-print-directory .venv-bench/run.stamp VENV=.venv-bench
+	@rm -rf build
 	@.venv-bench/bin/python -m pip --quiet --disable-pip-version-check install --no-deps --force-reinstall .
 	@.venv-bench/bin/python tests/bench/bench.py

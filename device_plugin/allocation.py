@@ -12,7 +12,7 @@ from itertools import accumulate, combinations, islice
 
 import msgspec
 
-from device_plugin.config import Resource
+from device_plugin.config import Mount, Resource
 from device_plugin.device import ID_LIMIT, Device, Node
 from device_plugin.inventory import Snapshot
 from device_plugin.template import Template
@@ -36,7 +36,7 @@ class Grant(msgspec.Struct, frozen=True):
     """What one container gets; paths in `nodes[].to` are final."""
 
     nodes: tuple[Node, ...] = ()
-    mounts: tuple[tuple[str, str, bool], ...] = ()  # host path, container path, read only
+    mounts: tuple[Mount, ...] = ()
     env: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
 
@@ -166,11 +166,11 @@ def grant(resource: Resource, given: list[Share], local: Callable[[str], str]) -
     for share, known in zip(given, values, strict=True):
         if share.device.nodes:
             known["path"] = nodes[share.device.nodes[0].host_path].to
-    mounts: dict[str, tuple[str, str, bool]] = {}
+    mounts: dict[str, Mount] = {}
     for known in values:
         for mount in container.mounts:
             host_path, path = _render(mount.host_path, known), _render(mount.path, known)
-            mounts.setdefault(path, (host_path, path, mount.read_only))
+            mounts.setdefault(path, Mount(host_path, path, mount.read_only))
     return Grant(
         nodes=tuple(nodes.values()),
         mounts=tuple(mounts.values()),

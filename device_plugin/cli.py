@@ -49,7 +49,8 @@ def _run(arguments: argparse.Namespace) -> int:
     logger = structlog.get_logger()
     checked = config.read(arguments.config)
     for problem in checked.problems:
-        logger.error("config refused", resource=problem.resource, problem=str(problem))
+        event = "resource refused" if checked.config and problem.resource else "config refused"
+        logger.error(event, resource=problem.resource, problem=str(problem))
     if checked.config is None:
         return BAD_CONFIG
     options = Options(
@@ -66,10 +67,12 @@ def _run(arguments: argparse.Namespace) -> int:
     except CannotStart as why:
         logger.error("cannot start", reason=str(why))  # noqa: TRY400 - a reason, no fault
         return FAILED
+    logger.info("started", version=__version__, config=str(arguments.config))
     try:
         daemon.run()
     finally:
         daemon.close()
+    logger.info("stopped")
     return OK
 
 
@@ -134,6 +137,7 @@ class _Commands:
             description="Any Linux device as a Kubernetes extended resource, from one YAML file.",
             epilog=_EPILOG,
             formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
         )
         self.parser.add_argument("--version", action="version", version=__version__)
         self._commands = self.parser.add_subparsers(
@@ -144,7 +148,12 @@ class _Commands:
         self, name: str, command: Callable[[argparse.Namespace], int], does: str, example: str
     ) -> argparse.ArgumentParser:
         parser = self._commands.add_parser(
-            name, help=does, description=does, epilog=f"example: device-plugin {name} {example}"
+            name,
+            help=does,
+            description=does,
+            epilog=f"example: device-plugin {name} {example}".rstrip(),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
         )
         parser.set_defaults(command=command)
         return parser
@@ -170,7 +179,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_look_flags(allocate, "table", "json", "yaml")
     allocate.add_argument("resource", metavar="RESOURCE", help="such as example.com/fuse")
-    _flag(allocate, "--count", type=_count, default="1", help="how many (default 1)")
+    _flag(allocate, "--count", type=_count, metavar="N", default="1", help="how many (default 1)")
     demo = commands.add(
         "demo", _demo, "real devices behind an embedded kubelet: no cluster, no root", ""
     )
@@ -232,8 +241,14 @@ def _add_run_flags(run: argparse.ArgumentParser) -> None:
 def _add_look_flags(parser: argparse.ArgumentParser, *outputs: str) -> None:
     _flag(parser, "--config", type=Path, metavar="FILE", required=True, help="the YAML file")
     _add_host_root(parser)
-    parser.add_argument(
-        "-o", "--output", choices=outputs, default="table", help="default %(default)s"
+    _flag(
+        parser,
+        "--output",
+        "-o",
+        type=_one_of(*outputs),
+        metavar="|".join(outputs),
+        default="table",
+        help="default %(default)s",
     )
 
 
@@ -241,18 +256,19 @@ def _add_host_root(parser: argparse.ArgumentParser) -> None:
     _flag(
         parser,
         "--host-root",
+        type=_folder,
         metavar="DIR",
         default="/",
         help="where the host's /dev and /sys are seen (default %(default)s)",
     )
 
 
-def _flag(parser: argparse.ArgumentParser, flag: str, **settings: object) -> None:
+def _flag(parser: argparse.ArgumentParser, flag: str, *short: str, **settings: object) -> None:
     """An argument whose default the environment may set."""
     value = os.environ.get("DEVICE_PLUGIN_" + flag.lstrip("-").replace("-", "_").upper())
     if value is not None:
         settings |= {"default": value, "required": False}
-    parser.add_argument(flag, **settings)  # type: ignore[arg-type]
+    parser.add_argument(*short, flag, **settings)  # type: ignore[arg-type]
 
 
 # argparse applies `type` to defaults too, so values from the environment pass these as well.
@@ -265,6 +281,12 @@ def _one_of(*words: str) -> Callable[[str], str]:
         return text
 
     return choose
+
+
+def _folder(text: str) -> str:
+    if not os.path.isdir(text):
+        raise argparse.ArgumentTypeError(f"{text} is no folder: is the host's /dev mounted below?")
+    return text
 
 
 def address(text: str) -> tuple[str, int] | None:

@@ -159,8 +159,11 @@ class Daemon:
 
     def _look_at_devices(self) -> set[str]:
         look = self._host.look()
-        for name, discovered in discover(look, self._config).items():
+        everything = discover(look, self._config)
+        found = {c.device.id for one in everything.values() for c in one.candidates}
+        for name, discovered in everything.items():
             candidates = [check_moved(look, c, self._handed_out) for c in discovered.candidates]
+            candidates += self._handed_out.absent(name, found)
             self._report(name, discovered.notes, self.inventory.replace(name, candidates))
         return look.folders
 
@@ -177,6 +180,8 @@ class Daemon:
             self._said[resource] = notes
             for note in notes[:_MAX_NAMED]:
                 log.warning("not offered", reason=note)
+            if notes[_MAX_NAMED:]:
+                log.warning("not offered", reason=f"and {len(notes) - _MAX_NAMED} more like these")
 
     def _server(self, resource: Resource) -> Server:
         def make_plugin(changed: Callable[[], None]) -> Plugin:

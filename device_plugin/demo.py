@@ -164,9 +164,7 @@ class _Show:
 
     def _allocated(self) -> Pod | None:
         there = [name for name in self._names if self._kubelet.allocatable(name)]
-        self._title(
-            f"a Pod asks for one each of {', '.join(there) or 'nothing: there is no device'}"
-        )
+        self._title(f"a Pod asks for {' and '.join(there) or 'nothing: there is no device'}")
         if not there:
             return None
         pod = Pod("demo", containers=[Container("main", limits=dict.fromkeys(there, 1))])
@@ -200,7 +198,7 @@ class _Show:
         started = time.monotonic()
         self._kubelet.restart()
         told = self._wait_for_lists(since=started) - started
-        _indented(f"all {len(self._names)} resources were listed again after {told * 1000:.1f} ms")
+        _indented(f"every resource was listed again after {told * 1000:.1f} ms")
 
     def _container_restarted(self, pod: Pod) -> None:
         self._title("the container restarts: the kubelet replays the first answer, asking nobody")
@@ -227,7 +225,7 @@ class _Show:
 def _show_container(created: Created) -> None:
     rows = [
         ("node", node.container_path, f"is {node.host_path}, {node.type} {node.major}:{node.minor}")
-        for node in created.devices
+        for node in sorted(created.devices, key=lambda node: node.container_path)
     ]
     rows += [("mount", mount.container_path, f"is {mount.host_path}") for mount in created.mounts]
     rows += [("env", key, value) for key, value in sorted(created.envs.items())]

@@ -11,6 +11,7 @@ import msgspec
 # whatever `replicas` says today, so that changing it renames nobody.
 ID_LIMIT = 63
 MAX_REPLICAS = 10_000
+REMOVED = "removed"  # the reason of a device that is no longer there
 _SUFFIX_ROOM = len(f"-r{MAX_REPLICAS - 1}")
 _HASH_LENGTH = 8
 _REPLICA_SUFFIX = re.compile(r"-r\d+$")
@@ -72,13 +73,13 @@ class Candidate(msgspec.Struct, frozen=True):
     """What discovery found at one look: a device, and what is wrong with it if anything is.
 
     `claims` are the real paths of the primary nodes: they belong to one device only.
-    `held`: a container was given it, so it is listed whatever is wrong with it.
+    `handed_out`: a container was given it, so it is listed whatever is wrong with it.
     """
 
     device: Device
     problem: str = ""
     claims: tuple[str, ...] = ()
-    held: bool = False
+    handed_out: bool = False
 
 
 class Found(msgspec.Struct, frozen=True):

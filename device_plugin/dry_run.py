@@ -11,7 +11,9 @@ from google.protobuf.json_format import MessageToDict
 from device_plugin import allocation
 from device_plugin.allocation import Grant, Refused, Share
 from device_plugin.config import Config, Resource
+from device_plugin.device import Node
 from device_plugin.discovery import discover
+from device_plugin.health import check_mounts, check_nodes
 from device_plugin.host import Host
 from device_plugin.inventory import Inventory, Listed, Snapshot
 from device_plugin.plugin import grant_message
@@ -62,7 +64,9 @@ class Survey:
             raise Refused(f"{name}: {count} asked for, {len(snapshot.by_id)} on this node")
         ids = allocation.prefer(resource, snapshot, snapshot.by_id, (), count)
         shares = allocation.shares(resource, snapshot, ids or list(snapshot.by_id)[:count])
+        check_nodes(self._host, name, shares)
         grant = allocation.grant(resource, shares, self._host.local)
+        check_mounts(self._host, name, grant)
         return Allocated([share.id for share in shares], grant, _reason(resource, shares))
 
 
@@ -90,7 +94,7 @@ def _device(listed: Listed) -> dict[str, object]:
     device = listed.device
     return {
         "id": device.id,
-        "health": "Healthy" if listed.healthy else "Unhealthy",
+        "health": listed.health,
         "reason": listed.reason,
         "numa_nodes": [],  # no kind of this version knows any
         "nodes": [
@@ -102,17 +106,19 @@ def _device(listed: Listed) -> dict[str, object]:
     }
 
 
+def _node(node: Node, path: str) -> str:
+    return node.host_path if path == node.host_path else f"{node.host_path} -> {path}"
+
+
 def discovered_table(survey: Survey) -> str:
-    rows = [("RESOURCE", "DEVICE", "HEALTH", "REPLICAS", "NODES")]
+    rows = [("RESOURCE", "DEVICE", "REPLICAS", "NODES")]
     for name, snapshot in survey.snapshots.items():
         if not snapshot.devices:
-            rows.append((name, "-", "-", "0", "-"))
-        for listed in snapshot.devices:
-            nodes = [node.host_path for node in listed.device.nodes] or ["-"]
-            first, *more = nodes
-            health = "Healthy" if listed.healthy else "Unhealthy"
-            rows.append((name, listed.device.id, health, str(listed.device.replicas), first))
-            rows += [("", "", "", "", node) for node in more]
+            rows.append((name, "-", "0", "-"))
+        for device in (listed.device for listed in snapshot.devices):
+            first, *more = [_node(*node) for node in allocation.inside(device)] or ["-"]
+            rows.append((name, device.id, str(device.replicas), first))
+            rows += [("", "", "", node) for node in more]
     return table(rows)
 
 
@@ -122,8 +128,8 @@ def allocated_table(allocated: Allocated) -> str:
         "DEVICES": allocated.ids,
         "NODES": [f"{node.host_path} -> {node.to} ({node.permissions})" for node in grant.nodes],
         "MOUNTS": [
-            f"{host_path} -> {path} ({'read only' if read_only else 'read and write'})"
-            for host_path, path, read_only in grant.mounts
+            f"{m.host_path} -> {m.path} ({'read only' if m.read_only else 'read and write'})"
+            for m in grant.mounts
         ],
         "ENV": [f"{key}={value}" for key, value in grant.env.items()],
         "ANNOTATIONS": [f"{key}={value}" for key, value in grant.annotations.items()],

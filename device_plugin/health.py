@@ -1,4 +1,4 @@
-"""Checks of devices beyond their being there.
+"""Checks of devices beyond their being there, before and after they are handed out.
 
 The kubelet replays the first Allocate response at every restart of a container, so a device that
 was handed out must stay what it was: a plain path that means another device by now would reach a
@@ -7,14 +7,14 @@ container that never asked for it.
 
 import contextlib
 import errno
-import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
 
-from device_plugin.device import Candidate, Device
+from device_plugin.allocation import Grant, Refused, Share
+from device_plugin.device import REMOVED, Candidate, Device
 from device_plugin.host import Host, Look, Unusable
 
 _FILE = "handed-out.jsonl"
@@ -23,8 +23,17 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 Numbers = Mapping[str, str]  # "c 188:0" by host path
 
 
+class Handed(msgspec.Struct, frozen=True, array_like=True):
+    """A device as a container was given it last."""
+
+    id: str
+    resource: str
+    replicas: int
+    numbers: Numbers
+
+
 class HandedOut:
-    """Which node numbers containers were given, by device.
+    """Which devices containers were given, and their nodes' numbers.
 
     A journal in the state folder: a line is appended when what is handed out differs from what is
     remembered, and the last one of a device counts. Numbers mean nothing after a reboot, so the
@@ -33,61 +42,84 @@ class HandedOut:
 
     def __init__(self, folder: Path) -> None:
         """Raises OSError where the journal cannot be kept."""
-        self._boot = _BOOT_ID.read_text().strip()
+        boot = msgspec.json.encode([_BOOT_ID.read_text().strip()])
         path = folder / _FILE
-        self._numbers: dict[str, Numbers] = self._read(path)
+        self._handed = _read(path, boot)
         fresh = path.with_suffix(".new")
-        fresh.write_text(_line([self._boot]) + "".join(map(_line, self._numbers.items())))
+        fresh.write_bytes(_lines([boot, *map(msgspec.json.encode, self._handed.values())]))
         fresh.replace(path)
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
 
     def numbers(self, device: str) -> Numbers | None:
         """None if no container was given the device."""
-        return self._numbers.get(device)
+        handed = self._handed.get(device)
+        return handed.numbers if handed else None
 
-    def remember(self, handed: Mapping[str, Numbers]) -> None:
-        """Note what containers are given now, by device.
+    def absent(self, resource: str, found: Collection[str]) -> list[Candidate]:
+        """Devices of the resource that containers were given and that are not among the found.
+
+        Whether they still hold them only the kubelet knows; until it is asked, they stay listed.
+        """
+        return [
+            Candidate(Device(handed.id, replicas=handed.replicas), REMOVED, handed_out=True)
+            for handed in list(self._handed.values())
+            if handed.resource == resource and handed.id not in found
+        ]
+
+    def remember(self, resource: str, handed: Iterable[tuple[Device, Numbers]]) -> None:
+        """Note what containers are given now.
 
         Raises OSError where it cannot be kept; it then holds until this process ends.
         """
-        news = [
-            (id_, numbers) for id_, numbers in handed.items() if self._numbers.get(id_) != numbers
-        ]
+        now = [Handed(device.id, resource, device.replicas, n) for device, n in handed]
+        news = [one for one in now if self._handed.get(one.id) != one]
         if news:
-            self._numbers.update(news)
+            self._handed.update((one.id, one) for one in news)
             # It begins a line of its own: what came before may have been torn by a full disk.
-            lines = ("\n" + "".join(map(_line, news))).encode()
+            lines = b"\n" + _lines(map(msgspec.json.encode, news))
             if os.write(self._file, lines) < len(lines):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def close(self) -> None:
         os.close(self._file)
 
-    def _read(self, path: Path) -> dict[str, Numbers]:
-        try:
-            lines = path.read_text().splitlines()
-        except (OSError, UnicodeDecodeError):
-            return {}
-        if not lines or lines[0] + "\n" != _line([self._boot]):
-            return {}
-        numbers: dict[str, Numbers] = {}
-        for line in lines[1:]:
-            with contextlib.suppress(ValueError, TypeError, RecursionError):  # torn, or not ours
-                id_, nodes = json.loads(line)
-                numbers[str(id_)] = {str(path): str(number) for path, number in dict(nodes).items()}
-        return numbers
+
+def _lines(values: Iterable[bytes]) -> bytes:
+    return b"".join(value + b"\n" for value in values)
 
 
-def _line(value: object) -> str:
-    return json.dumps(value) + "\n"
+def _read(path: Path, boot: bytes) -> dict[str, Handed]:
+    try:
+        first, *lines = path.read_bytes().splitlines() or [b""]
+    except OSError:
+        return {}
+    if first != boot:
+        return {}
+    handed = {}
+    for line in lines:
+        with contextlib.suppress(msgspec.MsgspecError, RecursionError):  # torn, or not ours
+            one = msgspec.json.decode(line, type=Handed)
+            handed[one.id] = one
+    return handed
 
 
-def node_numbers(host: Host, device: Device) -> Numbers:
-    """The numbers of the device's nodes as they are now, without those that a link leads to.
+def check_nodes(host: Host, resource: str, shares: Iterable[Share]) -> list[tuple[Device, Numbers]]:
+    """See that a runtime would find every node of a container's devices.
 
-    A link is followed anew whenever a container is created, so it may lead elsewhere by then.
-    Raises Unusable for the first path that is no device node; its text names the path.
+    Returns their numbers as they are now, without those of links: a link is followed anew whenever
+    a container is created, so it may lead elsewhere by then. Raises Refused for the first node
+    that is none.
     """
+    found = []
+    for device in {share.device.id: share.device for share in shares}.values():
+        try:
+            found.append((device, _node_numbers(host, device)))
+        except Unusable as why:
+            raise Refused(f"device {device.id} of {resource}: {why}") from None
+    return found
+
+
+def _node_numbers(host: Host, device: Device) -> Numbers:
     found = {}
     for path in (node.host_path for node in device.nodes):
         number = host.node_number(path)  # nearly always enough, and Allocate is in a hurry
@@ -103,6 +135,20 @@ def node_numbers(host: Host, device: Device) -> Numbers:
     return found
 
 
+def check_mounts(host: Host, resource: str, grant: Grant) -> None:
+    """Raise Refused for a mount whose source is seen to be missing.
+
+    A runtime would make an empty folder of it, and the container would start without.
+    """
+    look = host.look()
+    for mount in grant.mounts:
+        if host.sees(mount.host_path):
+            try:
+                look.entry(mount.host_path)
+            except Unusable as why:
+                raise Refused(f"mount {mount.host_path} of {resource} {why}") from None
+
+
 def check_moved(look: Look, candidate: Candidate, handed_out: HandedOut) -> Candidate:
     """Fail a device of which a container was given a node that is another one now."""
     numbers = handed_out.numbers(candidate.device.id)
@@ -110,7 +156,7 @@ def check_moved(look: Look, candidate: Candidate, handed_out: HandedOut) -> Cand
         return candidate
     problems = (_moved(look, path, number) for path, number in numbers.items())
     problem = candidate.problem or next(filter(None, problems), "")
-    return msgspec.structs.replace(candidate, problem=problem, held=True)
+    return msgspec.structs.replace(candidate, problem=problem, handed_out=True)
 
 
 def _moved(look: Look, path: str, number: str) -> str:

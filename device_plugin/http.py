@@ -98,6 +98,10 @@ class WebServer(ThreadingTCPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     server: WebServer
+    server_version = "device-plugin"
+    sys_version = ""
+    error_content_type = "text/plain; charset=utf-8"
+    error_message_format = "%(code)d %(message)s\n"
     timeout = _TIMEOUT
 
     def do_GET(self) -> None:

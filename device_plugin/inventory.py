@@ -12,14 +12,14 @@ from types import MappingProxyType
 
 import msgspec
 
-from device_plugin.device import ID_LIMIT, Candidate, Device, natural_key
+from device_plugin.device import ID_LIMIT, REMOVED, Candidate, Device, natural_key
 
-REMOVED = "removed"
+HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
 
 # The kubelet's receive limit is 4 MiB a message and a longer list ends the stream. What every
 # device would take at worst: the ID, "Unhealthy", and the lengths and tags around them.
 LIST_LIMIT = 4 * 1024 * 1024 - 1024
-_ENTRY_OVERHEAD = len("Unhealthy") + 8
+_ENTRY_OVERHEAD = len(UNHEALTHY) + 8
 
 
 class Listed(msgspec.Struct, frozen=True):
@@ -31,6 +31,11 @@ class Listed(msgspec.Struct, frozen=True):
     @property
     def healthy(self) -> bool:
         return not self.reason
+
+    @property
+    def health(self) -> str:
+        """As the kubelet spells it."""
+        return UNHEALTHY if self.reason else HEALTHY
 
 
 class Snapshot(msgspec.Struct, frozen=True, dict=True):
@@ -68,8 +73,8 @@ class Update(msgspec.Struct, frozen=True):
     @property
     def notes(self) -> list[str]:
         """What is on the node but not offered, and why."""
-        notes = [f"{c.device.id} is no device yet: {c.problem}" for c in self.withheld]
-        return notes + [f"{id_} left out: the list is full" for id_ in self.refused]
+        notes = [f"{c.device.id}: {c.problem}" for c in self.withheld]
+        return notes + [f"{id_}: the list is full" for id_ in self.refused]
 
 
 class Inventory:
@@ -92,7 +97,7 @@ class Inventory:
             old = known.get(candidate.device.id)
             if old is not None:
                 present[old.device.id] = _renewed(old, candidate)
-            elif candidate.problem and not candidate.held:
+            elif candidate.problem and not candidate.handed_out:
                 withheld.append(candidate)
             else:
                 newcomers.append(Listed(candidate.device, candidate.problem))

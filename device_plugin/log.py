@@ -23,7 +23,7 @@ def configure(level: str, *, as_json: bool, stream: TextIO | None = None) -> Non
     render: list[Processor] = (
         [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
         if as_json
-        else [structlog.dev.ConsoleRenderer(colors=stream.isatty())]
+        else [structlog.dev.ConsoleRenderer(colors=stream.isatty(), sort_keys=False)]
     )
     limit = RateLimit()
     structlog.configure(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
 # Seconds. Allocate is meant to take well under 10 ms; the kubelet's sync loop waits for it.
+OUTCOMES = ("ok", "refused", "error")
 _BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0)
 
 
@@ -71,9 +72,13 @@ class Metrics:
     def _counted(self) -> Iterator["Metric"]:
         from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 
+        # Series begin at 0: the rate() of one that appears at 1 would miss the first event.
+        names = [server.resource for server in self._servers()]
         with self._lock:
-            outcomes, seconds = dict(self._outcomes), dict(self._seconds)
-            durations = {name: list(accumulate(of)) for name, of in self._durations.items()}
+            outcomes = {(name, how): 0 for name in names for how in OUTCOMES} | self._outcomes
+            seconds = dict.fromkeys(names, 0.0) | self._seconds
+            counts = {name: [0] * (len(_BOUNDS) + 1) for name in names} | self._durations
+            durations = {name: list(accumulate(of)) for name, of in counts.items()}
         allocations = CounterMetricFamily(
             "device_plugin_allocations",
             "Allocate calls by outcome: ok, refused (the caller was told why) or error.",
@@ -88,8 +93,8 @@ class Metrics:
             labels=["resource"],
         )
         bounds = [*map(str, _BOUNDS), "+Inf"]
-        for name, counts in durations.items():
-            duration.add_metric([name], list(zip(bounds, counts, strict=True)), seconds[name])
+        for name, buckets in durations.items():
+            duration.add_metric([name], list(zip(bounds, buckets, strict=True)), seconds[name])
         yield duration
 
     def _present(self) -> Iterator["Metric"]:
@@ -121,5 +126,5 @@ class Metrics:
         counts = {"Healthy": 0, "Unhealthy": 0}
         if self._inventory is not None:
             for listed in self._inventory.snapshot(resource).devices:
-                counts["Healthy" if listed.healthy else "Unhealthy"] += listed.device.replicas
+                counts[listed.health] += listed.device.replicas
         return counts

@@ -14,11 +14,11 @@ import structlog
 from device_plugin import allocation
 from device_plugin._api.deviceplugin.v1beta1 import deviceplugin_pb2 as pb
 from device_plugin._api.deviceplugin.v1beta1 import deviceplugin_pb2_grpc as pb_grpc
-from device_plugin.allocation import Grant, Refused, Share
+from device_plugin.allocation import Grant, Refused
 from device_plugin.config import Resource
-from device_plugin.health import HandedOut, Numbers, node_numbers
-from device_plugin.host import Host, Unusable
-from device_plugin.inventory import Inventory, Listed, Snapshot
+from device_plugin.health import HandedOut, check_mounts, check_nodes
+from device_plugin.host import Host
+from device_plugin.inventory import Inventory, Snapshot
 from device_plugin.metrics import Metrics
 
 OPTIONS = pb.DevicePluginOptions(get_preferred_allocation_available=True)
@@ -150,38 +150,16 @@ class Plugin(pb_grpc.DevicePluginServicer):
     def _allocate(self, ids: Iterable[str]) -> pb.ContainerAllocateResponse:
         snapshot = self._inventory.snapshot(self._resource.name)
         shares = allocation.shares(self._resource, snapshot, ids)
-        numbers = self._check_nodes(shares)
+        numbers = check_nodes(self._host, self.resource, shares)
         grant = allocation.grant(self._resource, shares, self._host.local)
-        self._check_mounts(grant)
+        check_mounts(self._host, self.resource, grant)
         try:
-            self._handed_out.remember(numbers)
+            self._handed_out.remember(self.resource, numbers)
         except OSError as error:
             self._log.error("cannot remember what was handed out", error=str(error))
         ids_given = [share.id for share in shares]
         self._log.info("allocated", count=len(ids_given), devices=ids_given[:MAX_NAMED])
         return grant_message(grant)
-
-    def _check_nodes(self, shares: list[Share]) -> dict[str, Numbers]:
-        """The node numbers by device; refuses what a runtime would fail to create."""
-        found: dict[str, Numbers] = {}
-        for device in (share.device for share in shares):
-            if device.id in found:
-                continue
-            try:
-                found[device.id] = node_numbers(self._host, device)
-            except Unusable as why:
-                raise Refused(f"device {device.id} of {self._resource.name}: {why}") from None
-        return found
-
-    def _check_mounts(self, grant: Grant) -> None:
-        """A runtime makes a missing mount source an empty folder; rather say that it is missing."""
-        look = self._host.look()
-        for host_path, _, _ in grant.mounts:
-            if self._host.sees(host_path):
-                try:
-                    look.entry(host_path)
-                except Unusable as why:
-                    raise Refused(f"mount {host_path} of {self._resource.name} {why}") from None
 
     @contextmanager
     def _measured(self) -> Iterator[None]:
@@ -233,7 +211,7 @@ def list_message(
     if before is None or sent is None or not _same_ids(before, snapshot):
         return pb.ListAndWatchResponse(
             devices=[
-                pb.Device(ID=id_, health=_health(listed))
+                pb.Device(ID=id_, health=listed.health)
                 for listed in snapshot.devices
                 for id_ in listed.device.replica_ids
             ]
@@ -244,7 +222,7 @@ def list_message(
     for old, new in zip(before.devices, snapshot.devices, strict=True):
         if new is not old:
             for device in message.devices[at : at + new.device.replicas]:
-                device.health = _health(new)
+                device.health = new.health
         at += new.device.replicas
     return message
 
@@ -257,17 +235,13 @@ def _same_ids(before: Snapshot, after: Snapshot) -> bool:
     )
 
 
-def _health(listed: Listed) -> str:
-    return "Healthy" if listed.healthy else "Unhealthy"
-
-
 def grant_message(grant: Grant) -> pb.ContainerAllocateResponse:
     return pb.ContainerAllocateResponse(
         envs=grant.env,
         annotations=grant.annotations,
         mounts=[
-            pb.Mount(host_path=host_path, container_path=path, read_only=read_only)
-            for host_path, path, read_only in grant.mounts
+            pb.Mount(host_path=m.host_path, container_path=m.path, read_only=m.read_only)
+            for m in grant.mounts
         ],
         devices=[
             pb.DeviceSpec(host_path=n.host_path, container_path=n.to, permissions=n.permissions)

@@ -14,6 +14,7 @@ from device_plugin.testing.records import (
 from device_plugin.testing.state import State
 
 _Value = TypeVar("_Value")
+_SHOWN = 20  # devices of one list
 _LAST_CALLS = 10
 
 
@@ -118,8 +119,9 @@ class Views:
             for resource in sorted({*state.devices.all, *state.devices.endpoints, *state.lists}):
                 client = state.devices.client(resource)
                 open_ = client is not None and client.registration.streaming
-                listed = state.devices.all.get(resource, {}).values()
-                devices = ", ".join(f"{one.id}={one.health}" for one in listed)
+                listed = list(state.devices.all.get(resource, {}).values())
+                devices = ", ".join(f"{one.id}={one.health}" for one in listed[:_SHOWN])
+                devices += f", and {len(listed) - _SHOWN} more" if listed[_SHOWN:] else ""
                 lines.append(
                     f"resource {resource}: capacity {state.devices.capacity(resource)}, "
                     f"allocatable {state.devices.allocatable(resource)}, "
@@ -128,7 +130,7 @@ class Views:
                 )
             lines += [_describe(registration, now) for registration in state.registrations]
             lines += [
-                f"call {call.method} {call.resource} {list(call.ids)}: {call.error or 'ok'}"
+                f"call {call.method} {call.resource} {call.ids[:_SHOWN]}: {call.error or 'ok'}"
                 for call in state.calls[-_LAST_CALLS:]
             ]
             for record in state.pods.values():

@@ -7,7 +7,7 @@ def test_a_bad_resource_beside_a_good_one(node, kubelet):
     bad = {"devices": [{"path": "relative"}, {"virtual": {"count": -1}}], "per_containr": {}}
     daemon = node.start({"bad": bad, "x": [{"virtual": {"count": 1}}]})
     kubelet.healthy(X)
-    lines = daemon.log("config refused", resource="example.com/bad")
+    lines = daemon.log("resource refused", resource="example.com/bad")
     assert len(lines) == 3, "all problems in one go"
     assert all(f"{node.folder}/config.yaml:1:" in line["problem"] for line in lines)
     assert any("did you mean `per_container`?" in line["problem"] for line in lines)

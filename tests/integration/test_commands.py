@@ -19,6 +19,10 @@ resources:
       annotations: {example.com/id: "{id}"}
   - name: example.com/licence
     devices: [{virtual: {count: 2, attributes: {edition: full}, capacity: {memory: 80Gi}}}]
+  - name: example.com/mount
+    devices: [{virtual: {count: 1}}]
+    container:
+      mounts: [{host_path: /no-such-folder, path: /mnt}]
   - name: example.com/absent
     devices: [{path: /dev/no-such-device}]
 """
@@ -44,7 +48,7 @@ def config(tmp_path: Path) -> Path:
 
 def test_check_counts_the_resources_of_a_good_file(config):
     done = command("check", config)
-    assert (done.returncode, done.stdout) == (0, f"{config}: ok, 3 resources\n")
+    assert (done.returncode, done.stdout) == (0, f"{config}: ok, 4 resources\n")
 
 
 def test_check_lists_every_problem_with_its_place(tmp_path):
@@ -60,7 +64,7 @@ def test_check_lists_every_problem_with_its_place(tmp_path):
 
 def test_discover_prints_the_documented_json(config):
     done = command("discover", "--config", config, "-o", "json")
-    null, licence, absent = json.loads(done.stdout)["resources"]
+    null, licence, _, absent = json.loads(done.stdout)["resources"]
     assert null == {
         "name": "example.com/null",
         "devices": [
@@ -83,16 +87,24 @@ def test_discover_prints_the_documented_json(config):
 def test_discover_prints_a_table_of_at_most_100_columns(config):
     done = command("discover", "--config", config)
     lines = done.stdout.splitlines()
-    assert lines[0].split() == ["RESOURCE", "DEVICE", "HEALTH", "REPLICAS", "NODES"]
-    assert lines[1].split() == ["example.com/null", "null", "Healthy", "3", "/dev/null"]
+    assert lines[0].split() == ["RESOURCE", "DEVICE", "REPLICAS", "NODES"]
+    assert lines[1].split() == ["example.com/null", "null", "3", "/dev/null", "->", "/dev/nothing"]
     assert max(map(len, lines)) <= 100
 
 
 def test_discover_reads_below_the_host_root_and_prints_paths_without_it(tmp_path, config):
     (tmp_path / "host" / "dev").mkdir(parents=True)
+    (tmp_path / "host" / "dev" / "null").symlink_to("gone")
     done = command("discover", "--config", config, "--host-root", tmp_path / "host", "-o", "json")
     assert json.loads(done.stdout)["resources"][0]["devices"] == []
-    assert str(tmp_path / "host") not in done.stdout
+    assert "null: /dev/null is a link to /dev/gone, which does not exist" in done.stderr
+    assert str(tmp_path / "host") not in done.stdout + done.stderr
+
+
+def test_a_missing_host_root_is_said(config):
+    done = command("discover", "--config", config, "--host-root", "/no-such-folder")
+    assert done.returncode == 2
+    assert "/no-such-folder is no folder: is the host's /dev mounted below?" in done.stderr
 
 
 def test_allocate_prints_the_response_as_protobuf_json(config):
@@ -121,6 +133,7 @@ def test_allocate_prints_other_forms(config, output):
         (("example.com/null", "--count", "4"), "example.com/null: 4 asked for, 3 on this node"),
         (("example.com/absent",), "example.com/absent: /dev/no-such-device matches nothing"),
         (("example.com/nul",), "example.com/nul is not in the config"),
+        (("example.com/mount",), "mount /no-such-folder of example.com/mount does not exist"),
     ],
 )
 def test_allocate_says_why_it_cannot(config, words, reason):
@@ -131,8 +144,12 @@ def test_allocate_says_why_it_cannot(config, words, reason):
 
 
 def test_a_flag_is_read_from_the_environment_and_others_are_ignored(config):
-    env = {"DEVICE_PLUGIN_CONFIG": str(config), "DEVICE_PLUGIN_PORT": "tcp://10.0.0.1:80"}
-    assert command("discover", env=env).returncode == 0
+    env = {
+        "DEVICE_PLUGIN_CONFIG": str(config),
+        "DEVICE_PLUGIN_OUTPUT": "json",
+        "DEVICE_PLUGIN_PORT": "tcp://10.0.0.1:80",
+    }
+    assert len(json.loads(command("discover", env=env).stdout)["resources"]) == 4
 
 
 def test_a_bad_value_from_the_environment_is_refused(config):
@@ -157,7 +174,7 @@ def test_the_demo_breaks_and_heals_a_real_device():
         "/dev/modem",
         "Unhealthy",
         "Healthy",
-        "all 4 resources were listed again",
+        "every resource was listed again",
         "the container restarts",
     ):
         assert said in done.stdout

@@ -127,9 +127,11 @@ def test_one_node_of_a_folder_goes(node, kubelet):
     """A folder is one device: it is well as long as it has a node, and gives what is there."""
     node.at("/dev/d").mkdir()
     first, _ = node.add("/dev/d/a"), node.add("/dev/d/b")
-    node.start({"x": [{"path": node.path("/dev/d")}]})
+    node.start({"x": [{"path": node.path("/dev/d")}], "y": [{"path": node.path("/dev/y")}]})
     (id_,) = kubelet.healthy(X)
     first.unlink()
+    node.add("/dev/y")  # seen later than the change before, which no list tells of
+    kubelet.healthy("example.com/y")
     _, created = kubelet.run(X)
     assert [device.container_path for device in created.devices] == [node.path("/dev/d/b")]
     node.at("/dev/d/b").unlink()

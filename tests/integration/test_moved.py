@@ -134,19 +134,18 @@ def test_a_held_device_that_is_broken_at_the_start(node, kubelet, resources):
     kubelet.until(X, {id_: "Healthy"})
 
 
-@pytest.mark.xfail(reason="only PodResources can tell what is held and nowhere to be found")
-def test_a_held_device_that_is_gone_at_the_start(node, resources):
-    kubelet = node.kubelet(allow_panic=True)
+def test_a_held_device_that_is_gone_at_the_start(node, kubelet, resources):
     node.add("/dev/x")
     first = node.start(resources)
     (id_,) = kubelet.healthy(X)
     kubelet.run(X)
     first.kill()
     node.at("/dev/x").unlink()
-    kubelet.ids_may_leave = True
     node.start(resources)
     kubelet.wait_for(lambda k: len(k.lists(X)) == 2)
     assert kubelet.devices(X) == {id_: "Unhealthy"}
+    node.add("/dev/x")
+    kubelet.until(X, {id_: "Healthy"})
 
 
 @pytest.mark.root

@@ -178,7 +178,7 @@ def test_companions_come_along(place):
     reason = f"{node.path('/dev/timer')} does not exist"
     daemon.wait_log("device unhealthy", device=id_, reason=reason)
     node.add("/dev/cam2")  # never seen whole
-    daemon.wait_log("not offered", resource="example.com/camera", reason="is no device yet")
+    daemon.wait_log("not offered", resource="example.com/camera", reason="does not exist")
     node.add("/dev/timer")
     kubelet.healthy("example.com/camera", 3)
 

@@ -108,9 +108,9 @@ def test_mounts_and_annotations():
     )
     got = given(Resource(R, (), container=container), A, B, ids=["b", "a", "a-r1"])
     assert got.mounts == (
-        ("/opt/x", "/opt/x", True),
-        ("/run/a", "/r/1", False),  # a second replica wants another folder at the same place
-        ("/run/b", "/r/2", False),
+        Mount("/opt/x", "/opt/x", read_only=True),
+        Mount("/run/a", "/r/1"),  # a second replica wants another folder at the same place
+        Mount("/run/b", "/r/2"),
     )
     assert got.annotations == {
         "example.com/nodes": "/dev/a,/dev/in-b",

@@ -6,10 +6,9 @@ import threading
 
 import pytest
 
-from device_plugin import health
+from device_plugin.allocation import Refused, Share
 from device_plugin.device import Candidate, Device, Node
-from device_plugin.health import HandedOut, check_moved, node_numbers
-from device_plugin.host import Unusable
+from device_plugin.health import HandedOut, check_moved, check_nodes
 
 FILE = "handed-out.jsonl"
 
@@ -28,59 +27,73 @@ def opened(tmp_path):
         journal.close()
 
 
+def note(journal, handed, resource="example.com/x"):
+    journal.remember(resource, [(Device(id_), numbers) for id_, numbers in handed.items()])
+
+
 def remembered(journal, *ids):
     return {id_: journal.numbers(id_) for id_ in ids}
 
 
 def test_what_was_handed_out_survives_the_process(opened):
     first = opened()
-    first.remember({"a": {"/dev/a": "c 1:1"}, "b": {}})
-    first.remember({"a": {"/dev/a": "c 1:2", '/dev/"\n\udcff': "b 7:0"}})
-    expected = {"a": {"/dev/a": "c 1:2", '/dev/"\n\udcff': "b 7:0"}, "b": {}, "c": None}
+    note(first, {"a": {"/dev/a": "c 1:1"}, "b": {}})
+    note(first, {"a": {"/dev/a": "c 1:2", '/dev/"\u2028é': "b 7:0"}})
+    expected = {"a": {"/dev/a": "c 1:2", '/dev/"\u2028é': "b 7:0"}, "b": {}, "c": None}
     for journal in (first, opened(), opened()):
         assert remembered(journal, "a", "b", "c") == expected
 
 
+def test_what_is_not_found_any_more_is_still_known_by_resource(opened):
+    journal = opened()
+    journal.remember("example.com/x", [(Device("a", replicas=3), {}), (Device("b"), {})])
+    note(journal, {"c": {}}, resource="example.com/y")
+    for one in (journal, opened()):
+        gone = one.absent("example.com/x", {"b"})
+        assert gone == [Candidate(Device("a", replicas=3), "removed", handed_out=True)]
+        assert one.absent("example.com/x", {"a", "b"}) == []
+
+
 def test_nothing_new_is_not_written_again(opened, tmp_path):
     journal = opened()
-    journal.remember({"a": {"/dev/a": "c 1:1"}, "b": {}})
+    note(journal, {"a": {"/dev/a": "c 1:1"}, "b": {}})
     size = (tmp_path / FILE).stat().st_size
     for _ in range(3):
-        journal.remember({"a": {"/dev/a": "c 1:1"}})
-        journal.remember({"b": {}})
-        journal.remember({})
+        note(journal, {"a": {"/dev/a": "c 1:1"}})
+        note(journal, {"b": {}})
+        note(journal, {})
     assert (tmp_path / FILE).stat().st_size == size
 
 
 def test_a_start_leaves_one_line_a_device(opened, tmp_path):
     journal = opened()
     for minor in range(100):
-        journal.remember({"a": {"/dev/a": f"c 1:{minor}"}})
+        note(journal, {"a": {"/dev/a": f"c 1:{minor}"}})
     opened()
     assert len((tmp_path / FILE).read_text().split()) < 10
     assert os.listdir(tmp_path) == [FILE]
 
 
 def test_another_boot_makes_it_void(opened, monkeypatch, tmp_path):
-    opened().remember({"a": {"/dev/a": "c 1:1"}})
+    note(opened(), {"a": {"/dev/a": "c 1:1"}})
     boot = tmp_path / "boot_id"
     boot.write_text("another\n")
-    monkeypatch.setattr(health, "_BOOT_ID", boot)
+    monkeypatch.setattr("device_plugin.health._BOOT_ID", boot)
     assert opened().numbers("a") is None
-    opened().remember({"b": {}})
+    note(opened(), {"b": {}})
     assert remembered(opened(), "a", "b") == {"a": None, "b": {}}
 
 
 @pytest.mark.parametrize("cut", range(1, 25))
 def test_a_torn_last_line_costs_only_itself(opened, tmp_path, cut):
     journal = opened()
-    journal.remember({"a": {"/dev/a": "c 1:1"}})
-    journal.remember({"b": {"/dev/b": "c 1:2"}})
+    note(journal, {"a": {"/dev/a": "c 1:1"}})
+    note(journal, {"b": {"/dev/b": "c 1:2"}})
     os.truncate(tmp_path / FILE, (tmp_path / FILE).stat().st_size - cut)
     again = opened()
     assert again.numbers("a") == {"/dev/a": "c 1:1"}
     assert again.numbers("b") in (None, {"/dev/b": "c 1:2"})
-    again.remember({"c": {}})
+    note(again, {"c": {}})
     assert remembered(opened(), "a", "c") == {"a": {"/dev/a": "c 1:1"}, "c": {}}
 
 
@@ -89,9 +102,9 @@ def test_a_line_torn_by_a_full_disk_costs_only_itself(opened, monkeypatch):
     write = os.write
     monkeypatch.setattr("os.write", lambda file, data: write(file, data[:10]))
     with pytest.raises(OSError, match="No space left"):
-        journal.remember({"a": {"/dev/a": "c 1:1"}})
+        note(journal, {"a": {"/dev/a": "c 1:1"}})
     monkeypatch.undo()
-    journal.remember({"b": {"/dev/b": "c 1:2"}})
+    note(journal, {"b": {"/dev/b": "c 1:2"}})
     assert remembered(journal, "a", "b") == {"a": {"/dev/a": "c 1:1"}, "b": {"/dev/b": "c 1:2"}}
     assert remembered(opened(), "a", "b") == {"a": None, "b": {"/dev/b": "c 1:2"}}
 
@@ -111,18 +124,18 @@ def test_a_line_torn_by_a_full_disk_costs_only_itself(opened, monkeypatch):
 def test_a_file_of_garbage_is_as_good_as_none(opened, tmp_path, garbage):
     (tmp_path / FILE).write_bytes(garbage)
     assert opened().numbers("a") is None
-    opened().remember({"a": {}})
+    note(opened(), {"a": {}})
     assert opened().numbers("a") == {}
 
 
-LINES = ["", "null", "1", "[]", '["a"]', '["a", 1]', '["a", null]', '"ab"', "{}", "[" * 100_000]
+LINES = ["", "null", "1", "[]", '["a"]', '["a", "r", 1, null]', '"ab"', "{}", "[" * 100_000]
 
 
 @pytest.mark.parametrize("line", LINES)
 def test_a_line_of_garbage_costs_only_itself(opened, tmp_path, line):
-    opened().remember({"b": {"/dev/b": "c 1:2"}})
+    note(opened(), {"b": {"/dev/b": "c 1:2"}})
     with (tmp_path / FILE).open("a") as file:
-        file.write(f'{line}\n["c", {{}}]\n')
+        file.write(f'{line}\n["c", "example.com/x", 1, {{}}]\n')
     assert remembered(opened(), "a", "b", "c") == {"a": None, "b": {"/dev/b": "c 1:2"}, "c": {}}
 
 
@@ -133,7 +146,7 @@ def test_threads_lose_nothing(opened, tmp_path):
     def remember(thread):
         begin.wait()
         for i in range(100):
-            journal.remember({f"{thread}-{i}": {f"/dev/{i}": f"c {thread}:{i}"}, "shared": {}})
+            note(journal, {f"{thread}-{i}": {f"/dev/{i}": f"c {thread}:{i}"}, "shared": {}})
 
     threads = [threading.Thread(target=remember, args=(n,)) for n in range(8)]
     for thread in threads:
@@ -159,7 +172,7 @@ def test_what_cannot_be_written_holds_while_the_process_lives(opened):
     journal = opened()
     file, journal._file = journal._file, os.open("/dev/full", os.O_WRONLY)
     with pytest.raises(OSError, match="No space left"):
-        journal.remember({"a": {"/dev/a": "c 1:1"}})
+        note(journal, {"a": {"/dev/a": "c 1:1"}})
     os.close(file)
     assert journal.numbers("a") == {"/dev/a": "c 1:1"}
 
@@ -169,8 +182,10 @@ def test_numbers_are_of_the_nodes_that_no_link_leads_to(tree):
     tree.node("/dev/b", 2)
     tree.link("/dev/by-id/b", "../b")
     device = Device("x", (Node("/dev/a"), Node("/dev/by-id/b")))
-    assert node_numbers(tree.host, device) == {"/dev/a": "c 188:1"}
-    assert node_numbers(tree.host, Device("virtual")) == {}
+    virtual = Device("virtual")
+    shares = [Share(one.id, one, 0) for one in (device, device, virtual)]
+    expected = [(device, {"/dev/a": "c 188:1"}), (virtual, {})]
+    assert check_nodes(tree.host, "example.com/x", shares) == expected
 
 
 @pytest.mark.parametrize(
@@ -188,9 +203,10 @@ def test_what_is_no_node_is_named(tree, make, why):
         tree.link("/dev/a", "gone")
     elif make != "nothing":
         getattr(tree, make)("/dev/a")
-    with pytest.raises(Unusable) as reason:
-        node_numbers(tree.host, Device("x", (Node("/dev/ok"), Node("/dev/a"))))
-    assert str(reason.value) == why
+    device = Device("x", (Node("/dev/ok"), Node("/dev/a")))
+    with pytest.raises(Refused) as reason:
+        check_nodes(tree.host, "example.com/x", [Share("x", device, 0)])
+    assert str(reason.value) == f"device x of example.com/x: {why}"
 
 
 class Given:
@@ -216,8 +232,8 @@ def test_a_device_that_nobody_was_given_may_be_anything(tree):
 def test_a_device_that_is_still_what_it_was_is_held_and_well(tree):
     tree.node("/dev/a", 1)
     checked = moved(tree, a={"/dev/a": "c 188:1"})
-    assert (checked.problem, checked.held) == ("", True)
-    assert moved(tree, a={}).held
+    assert (checked.problem, checked.handed_out) == ("", True)
+    assert moved(tree, a={}).handed_out
 
 
 def test_a_node_that_is_another_device_now_is_moved_until_it_is_again(tree):
@@ -257,7 +273,7 @@ def test_nodes_that_the_device_no_longer_has_count_too(tree):
 
 def test_another_problem_stays_the_reason(tree):
     checked = moved(tree, Candidate(A.device, "broken"), a={"/dev/a": "c 188:1"})
-    assert (checked.problem, checked.held) == ("broken", True)
+    assert (checked.problem, checked.handed_out) == ("broken", True)
 
 
 def test_where_it_was_looked_is_watched(tree):

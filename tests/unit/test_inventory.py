@@ -38,11 +38,11 @@ def test_a_device_comes_breaks_goes_and_returns_under_the_same_id(inventory):
 def test_a_device_never_seen_whole_is_withheld_and_named(inventory):
     update = look(inventory, ("a", "no companion"))
     assert health(inventory) == {}
-    assert update.notes == ["a is no device yet: no companion"]
+    assert update.notes == ["a: no companion"]
 
 
 def test_a_device_that_a_container_holds_is_listed_whatever_is_wrong(inventory):
-    inventory.replace(R, [Candidate(Device("a"), "moved", held=True)])
+    inventory.replace(R, [Candidate(Device("a"), "moved", handed_out=True)])
     assert health(inventory) == {"a": "moved"}
 
 
@@ -116,7 +116,7 @@ def test_listed_devices_stay_when_others_crowd_in(inventory):
     update = inventory.replace(R, [*longest(10, MAX_REPLICAS), Candidate(Device("zz"))])
     assert health(inventory)["zz"] == ""
     assert update.refused
-    assert update.notes[0] == f"{update.refused[0]} left out: the list is full"
+    assert update.notes[0] == f"{update.refused[0]}: the list is full"
 
 
 def test_replicas_that_do_not_fit_are_refused_and_the_device_stays(inventory):

@@ -19,7 +19,9 @@ devices = st.builds(
     replicas=st.integers(1, 6),
 )
 looks = st.lists(
-    st.builds(Candidate, devices, st.sampled_from(["", "", "broken", "moved"]), held=st.booleans()),
+    st.builds(
+        Candidate, devices, st.sampled_from(["", "", "broken", "moved"]), handed_out=st.booleans()
+    ),
     max_size=8,
     unique_by=lambda candidate: candidate.device.id,
 )
@@ -69,7 +71,7 @@ class Looks(RuleBasedStateMachine):
             id_, device = candidate.device.id, candidate.device
             if id_ in old:
                 continue
-            is_withheld = bool(candidate.problem) and not candidate.held
+            is_withheld = bool(candidate.problem) and not candidate.handed_out
             assert (candidate in update.withheld) == is_withheld
             if id_ in new:
                 assert new[id_] == Listed(device, candidate.problem)

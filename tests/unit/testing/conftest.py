@@ -1,5 +1,5 @@
 """A small plugin written by hand, and a fake kubelet to point it at."""
-# ruff: noqa: N802 - the wire's names
+
 
 import contextlib
 import shutil
