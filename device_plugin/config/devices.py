@@ -14,6 +14,7 @@ from device_plugin.template import Template
 _GLOB = frozenset("*?[")
 _PLAIN = frozenset(("id", "index"))
 _NODE = _PLAIN | {"host_path", "local_path"}
+_WHOLE = ("/", "/dev", "/sys", "/proc")
 
 
 class Handed(NamedTuple):
@@ -100,10 +101,14 @@ def _path(selector: Selector, text: str, where: Where, report: Report) -> Select
 
 def _pattern(text: str, where: Where, report: Report) -> PathPattern | None:
     try:
-        return PathPattern.parse(text)
+        pattern = PathPattern.parse(text)
     except PatternError as error:
         report.at(where, str(error))
         return None
+    if pattern.literal in _WHOLE:
+        report.at(where, f"`{text}` is every node of the host; name one, or a folder below")
+        return None
+    return pattern
 
 
 def _permissions(value: str, where: Where, report: Report) -> None:
