@@ -22,6 +22,12 @@ class Bare(pb_grpc.DevicePluginServicer):
     def GetDevicePluginOptions(self, request, context):
         return pb.DevicePluginOptions()
 
+    def GetPreferredAllocation(self, request, context):
+        return pb.PreferredAllocationResponse()
+
+    def PreStartContainer(self, request, context):
+        return pb.PreStartContainerResponse()
+
     def ListAndWatch(self, request, context):
         yield self._list
         ended = threading.Event()
@@ -46,7 +52,7 @@ class Bare(pb_grpc.DevicePluginServicer):
 
 def main() -> None:
     folder, resources, devices = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    servers = []
+    servers: list[grpc.Server] = []
     with grpc.insecure_channel(f"unix:{folder}/kubelet.sock") as channel:
         kubelet = pb_grpc.RegistrationStub(channel)
         for i in range(resources):

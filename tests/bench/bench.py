@@ -40,7 +40,8 @@ def main() -> None:
 
 def start() -> None:
     """Process start -> first list received; in turn."""
-    ours, bare = [], []
+    ours: list[float] = []
+    bare: list[float] = []
     for _ in range(STARTS):
         for times, command in ((ours, OURS), (bare, BARE)):
             with kubelet() as (k, folder):

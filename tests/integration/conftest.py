@@ -204,7 +204,7 @@ class Kubelet(FakeKubelet):
 
     def check_lists(self) -> None:
         """No list twice on one stream, no ID ever gone."""
-        last: dict[str, tuple[int, tuple[object, ...]]] = {}
+        last: dict[str, tuple[int, tuple[tuple[str, str, tuple[int, ...]], ...]]] = {}
         names = {registration.resource for registration in self.registrations}
         for one in (one for name in names for one in self.lists(name)):
             stream, devices = last.get(one.resource, (0, ()))
@@ -280,7 +280,7 @@ class Node:
         """Start a daemon: resources by name, each a list of selectors, or all of it as the file."""
         config = self.folder / "config.yaml"
         config.write_text(_config(resources, audit_interval))
-        command = [*within, *PROGRAM, "--config", config, "--http", http]
+        command: list[str | Path] = [*within, *PROGRAM, "--config", config, "--http", http]
         command += ["--device-plugin-dir", self.plugins, "--state-dir", self.folder / state]
         daemon = Daemon([*command, "--host-root", host_root or self.host_root])
         self._stack.callback(daemon.close)

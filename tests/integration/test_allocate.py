@@ -44,7 +44,9 @@ def place(shared_node):
 
 def allocate(place, resource, *containers):
     node, kubelet, _ = place
-    request = pb.AllocateRequest(container_requests=[{"devices_ids": ids} for ids in containers])
+    request = pb.AllocateRequest(
+        container_requests=[pb.ContainerAllocateRequest(devices_ids=ids) for ids in containers]
+    )
     return list(node.call(kubelet, resource).Allocate(request, timeout=5).container_responses)
 
 
@@ -52,7 +54,7 @@ def refusal(place, resource, *containers):
     with pytest.raises(grpc.RpcError) as caught:
         allocate(place, resource, *containers)
     assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
-    text = caught.value.details()
+    text = str(caught.value.details())
     assert len(text.encode()) < SENTENCE
     assert text.isprintable()
     return text
@@ -149,7 +151,9 @@ def test_preferred_is_never_an_error(place, available, must, size):
         "must_include_deviceIDs": must,
         "allocation_size": size,
     }
-    request = pb.PreferredAllocationRequest(container_requests=[wanted])
+    request = pb.PreferredAllocationRequest(
+        container_requests=[pb.ContainerPreferredAllocationRequest(**wanted)]
+    )
     answer = node.call(kubelet, X).GetPreferredAllocation(request, timeout=5)
     assert [list(one.deviceIDs) for one in answer.container_responses] == [[]]
 

@@ -47,7 +47,7 @@ def test_a_pty_that_closes_and_opens_again(node, kubelet):
     for end in ends:
         os.close(end)
     kubelet.until(X, {id_: "Unhealthy"})
-    opened = []
+    opened: list[int] = []
     while not Path(path).exists():  # the lowest free number comes first
         opened += os.openpty()
     kubelet.until(X, {id_: "Healthy"})

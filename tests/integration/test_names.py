@@ -60,7 +60,9 @@ def test_an_odd_name_is_a_device_like_any_other(place, name):
     node, kubelet, _ = place
     id_ = _add(place, name)
     assert LABEL.fullmatch(id_)
-    request = pb.AllocateRequest(container_requests=[{"devices_ids": [id_]}])
+    request = pb.AllocateRequest(
+        container_requests=[pb.ContainerAllocateRequest(devices_ids=[id_])]
+    )
     (answer,) = node.call(kubelet, X).Allocate(request).container_responses
     path, rest = node.path(f"/dev/{name}"), name.removeprefix("x")
     assert [(device.host_path, device.container_path) for device in answer.devices] == [

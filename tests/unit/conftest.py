@@ -4,6 +4,7 @@ import os
 import stat
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -75,7 +76,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tree:
 def make_device():
     """A device with plain nodes at the given paths."""
 
-    def make(id_: str, *paths: str, **rest: object) -> Device:
+    def make(id_: str, *paths: str, **rest: Any) -> Device:
         return Device(id_, tuple(Node(path) for path in paths), **rest)
 
     return make

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from device_plugin.device import ID_LIMIT, MAX_REPLICAS, Candidate, Device, Node
-from device_plugin.inventory import LIST_LIMIT, REMOVED, Change, Inventory, Listed, Snapshot
+from device_plugin.device import ID_LIMIT, MAX_REPLICAS, REMOVED, Candidate, Device, Node
+from device_plugin.inventory import LIST_LIMIT, Change, Inventory, Listed, Snapshot
 from device_plugin.plugin import list_message
 
 R, S = "example.com/r", "example.com/s"
@@ -166,7 +166,7 @@ def test_many_waiters_all_see_the_last_state(inventory):
         inventory.wait_for(lambda: len(inventory.snapshot(R).devices) == last, 10)
         ends.append(len(inventory.snapshot(R).devices))
 
-    ends = []
+    ends: list[int] = []
     for _ in range(8):
         waiters.append(threading.Thread(target=wait))
         waiters[-1].start()

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from device_plugin import inventory as module
-from device_plugin.device import Candidate, Device, Node, natural_key
-from device_plugin.inventory import REMOVED, Inventory, Listed, Snapshot
+from device_plugin.device import REMOVED, Candidate, Device, Node, natural_key
+from device_plugin.inventory import Inventory, Listed, Snapshot
 from device_plugin.plugin import list_message
 
 R = "example.com/r"
@@ -64,7 +64,8 @@ class Looks(RuleBasedStateMachine):
             candidate = seen.get(id_)
             assert new[id_].reason == (candidate.problem if candidate else REMOVED)
             renewed = candidate and not candidate.problem and id_ not in update.refused
-            assert new[id_].device == (candidate.device if renewed else before.device)
+            expected = candidate.device if candidate and renewed else before.device
+            assert new[id_].device == expected
 
     def check_newcomers(self, found, old, new, update):
         for candidate in found:

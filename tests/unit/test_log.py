@@ -151,8 +151,9 @@ def clock(monkeypatch):
         def monotonic(self):
             return self.now
 
-    monkeypatch.setattr("device_plugin.log.time", Clock())
-    return log.time
+    made = Clock()
+    monkeypatch.setattr("device_plugin.log.time", made)
+    return made
 
 
 def passed(limit, count=1, event="flap", **facts):

@@ -43,7 +43,7 @@ def test_a_list_made_from_the_last_one_is_the_list_made_anew(states):
         last = sent.SerializeToString() if sent else None
         message = list_message(state, before, sent)
         assert message == list_message(state)
-        assert last is None or sent.SerializeToString() == last  # it may be on its way still
+        assert sent is None or sent.SerializeToString() == last  # it may be on its way still
         before, sent = state, message
 
 

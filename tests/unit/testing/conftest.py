@@ -1,10 +1,10 @@
 """A small plugin written by hand, and a fake kubelet to point it at."""
 
-
 import contextlib
 import shutil
 import tempfile
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -33,7 +33,7 @@ class Plugin(DevicePluginServicer):
         self.streams = 0
         self.on_options = lambda context: self.options
         self.on_allocate = lambda ids: pb.ContainerAllocateResponse(envs={"IDS": ",".join(ids)})
-        self.on_preferred = lambda request: []
+        self.on_preferred: Callable[[object], list[str]] = lambda request: []
         self.on_pre_start = lambda ids: None
         self.before_first_list = lambda context: None
         self._devices = []

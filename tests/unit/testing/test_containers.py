@@ -118,7 +118,7 @@ def test_of_two_resources_the_first_wins_and_the_conflict_is_told(running, plugi
 
 def test_pre_start_comes_before_every_creation(running):
     kubelet, plugin = running(pre_start_required=True)
-    started = []
+    started: list[list[str]] = []
     plugin.on_pre_start = started.append
     admitted = kubelet.admit(pod())
     kubelet.create_container(admitted, "main")
@@ -159,9 +159,12 @@ def test_pre_start_has_30_seconds(running, monkeypatch):
     kubelet, plugin = running(pre_start_required=True)
     remaining = []
     answer = plugin.PreStartContainer
-    plugin.PreStartContainer = lambda request, context: (
-        remaining.append(context.time_remaining()) or answer(request, context)
-    )
+
+    def pre_start(request, context):
+        remaining.append(context.time_remaining())
+        return answer(request, context)
+
+    plugin.PreStartContainer = pre_start
     plugin.stop()
     plugin.serve()
     kubelet.wait_for(lambda k: not k.is_streaming(X))

@@ -128,7 +128,7 @@ def test_it_says_so_when_used_in_the_wrong_state(kubelet):
 
 def test_an_unknown_release_is_refused(folder):
     with pytest.raises(ValueError, match=r"1\.36"):
-        FakeKubelet(folder, behaviour="1.35")
+        FakeKubelet(folder, behaviour="1.35")  # type: ignore[arg-type]
 
 
 def test_a_start_that_fails_is_no_start(folder):

@@ -124,9 +124,12 @@ def test_refused_connections_are_retried_in_silence(kubelet, plugin):
 def test_options_are_asked_before_the_reply_and_the_request_s_are_not_read(kubelet, plugin):
     started, made = kubelet(), plugin()
     pending = []
-    made.on_options = lambda context: (
-        pending.append(started.registrations[0].replied is None) or pb.DevicePluginOptions()
-    )
+
+    def options(context):
+        pending.append(started.registrations[0].replied is None)
+        return pb.DevicePluginOptions()
+
+    made.on_options = options
     made.register(options=pb.DevicePluginOptions(pre_start_required=True))
     assert pending == [True]
     assert started.registrations[0].accepted
