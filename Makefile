@@ -75,7 +75,7 @@ proto: $(VENV)/dev.stamp ## generate device_plugin/_api from api/
 
 lock: $(VENV)/dev.stamp ## pin the newest dependencies, with hashes
 	@$(PIP) install pip-tools
-	@cd .ci/requirements && for set in run dev; do \
+	@cd .ci/requirements && for set in run dev lowest; do \
 		source=$$set.in; [ $$set = run ] && source=../../pyproject.toml; \
 		../../$(BIN)/pip-compile --quiet --upgrade --generate-hashes --strip-extras --allow-unsafe \
 			--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header --no-annotate \
