@@ -9,13 +9,19 @@ import os
 import re
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from device_plugin import __version__, config
 from device_plugin.config import Checked
 
+if TYPE_CHECKING:
+    from device_plugin.daemon import Daemon
+
 OK, FAILED, BAD_CONFIG = 0, 1, 2
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 _EPILOG = """\
 Every flag is also read from the environment: --log-level from DEVICE_PLUGIN_LOG_LEVEL.
@@ -40,6 +46,9 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    # Blocked before there is any thread, and waited for by one: a handler would run only when the
+    # main thread next executes bytecode, which may be an audit later.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     import structlog
 
     from device_plugin import log
@@ -60,8 +69,7 @@ def _run(arguments: argparse.Namespace) -> int:
         http=arguments.http,
     )
     daemon = Daemon(checked.config, options, checked.problems)
-    for signum in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(signum, lambda *_: daemon.stop())
+    threading.Thread(target=_stop_on_signal, args=(daemon,), name="signals", daemon=True).start()
     try:
         daemon.start()
     except CannotStart as why:
@@ -74,6 +82,14 @@ def _run(arguments: argparse.Namespace) -> int:
         daemon.close()
     logger.info("stopped")
     return OK
+
+
+def _stop_on_signal(daemon: "Daemon") -> None:
+    """The first signal stops the daemon, the next one ends the process as it is."""
+    signal.sigwait(_SIGNALS)
+    daemon.stop()
+    signal.sigwait(_SIGNALS)
+    os._exit(FAILED)
 
 
 def _check(arguments: argparse.Namespace) -> int:
@@ -189,7 +205,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_run_flags(run: argparse.ArgumentParser) -> None:
     _flag(run, "--config", type=Path, metavar="FILE", required=True, help="the YAML file")
-    folder = {"type": Path, "metavar": "DIR"}
+    folder = {"type": _folder, "metavar": "DIR"}
     _flag(
         run,
         "--device-plugin-dir",
@@ -225,7 +241,7 @@ def _add_run_flags(run: argparse.ArgumentParser) -> None:
         "--log-format",
         type=_one_of("json", "console"),
         metavar="json|console",
-        default="console" if sys.stderr.isatty() else "json",
+        default="console" if sys.stderr and sys.stderr.isatty() else "json",
         help="default: console on a terminal, json elsewhere",
     )
     _flag(
@@ -256,7 +272,7 @@ def _add_host_root(parser: argparse.ArgumentParser) -> None:
     _flag(
         parser,
         "--host-root",
-        type=_folder,
+        type=_existing_folder,
         metavar="DIR",
         default="/",
         help="where the host's /dev and /sys are seen (default %(default)s)",
@@ -283,10 +299,17 @@ def _one_of(*words: str) -> Callable[[str], str]:
     return choose
 
 
-def _folder(text: str) -> str:
-    if not os.path.isdir(text):
+def _folder(text: str) -> Path:
+    if not text:
+        raise argparse.ArgumentTypeError("it is empty: name a folder")
+    return Path("/" + os.path.abspath(text).lstrip("/"))
+
+
+def _existing_folder(text: str) -> str:
+    folder = _folder(text)
+    if not folder.is_dir():
         raise argparse.ArgumentTypeError(f"{text} is no folder: is the host's /dev mounted below?")
-    return text
+    return str(folder)
 
 
 def address(text: str) -> tuple[str, int] | None:

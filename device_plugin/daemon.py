@@ -85,8 +85,9 @@ class Daemon:
         self._lock = _lock(self._options.state_dir)
         try:
             self._handed_out = HandedOut(self._options.state_dir)
-        except OSError as error:
-            raise CannotStart(f"state folder: {error}: mend it, or choose another") from None
+        except OSError as error:  # a full disk must not cost the node its devices
+            _log.error("cannot remember what was handed out", error=str(error))
+            self._handed_out = HandedOut(None)
         for name in remove_leftovers(self._options.device_plugin_dir):
             _log.info("removed a socket of an earlier process", socket=name)
         self._look_at_devices()

@@ -14,6 +14,7 @@ import socket
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.parse import quote
 
 import grpc
 
@@ -68,6 +69,24 @@ def identity(path: Path) -> Identity | None:
     return status.st_dev, status.st_ino, status.st_mtime_ns
 
 
+def target(path: Path) -> str:
+    """A socket as gRPC names it: a URI, so that a path with `%`, `#` or `?` must be quoted."""
+    return f"unix:{quote(os.fspath(path))}"
+
+
+def why_unreachable(path: Path) -> str:
+    """What a plain connection says; gRPC calls everything unavailable."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(1)
+        try:
+            probe.connect(os.fspath(path))
+        except PermissionError:
+            return "permission denied: run as root, or as a user who may connect to it"
+        except OSError:
+            return "nobody answers there: the kubelet is down or starting"
+    return "it took the call but did not answer: is a kubelet there?"
+
+
 def remove_leftovers(folder: Path) -> list[str]:
     """Remove sockets with our prefix at which nobody answers; returns their names."""
     removed = []
@@ -107,7 +126,7 @@ class Endpoint:
         self._server = grpc.server(self._threads, maximum_concurrent_rpcs=_MAX_RPCS)
         pb_grpc.add_DevicePluginServicer_to_server(plugin, self._server)
         try:
-            self._server.add_insecure_port(f"unix:{self._path}")
+            self._server.add_insecure_port(target(self._path))
         except RuntimeError as error:
             raise OSError(f"cannot listen on {self._path}: {error}") from None
         self._server.start()

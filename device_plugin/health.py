@@ -40,8 +40,14 @@ class HandedOut:
     journal of another boot is void. Appending takes no lock: one write of whole lines is enough.
     """
 
-    def __init__(self, folder: Path) -> None:
-        """Raises OSError where the journal cannot be kept."""
+    def __init__(self, folder: Path | None) -> None:
+        """Without a folder for as long as the process lives; OSError where none can be kept."""
+        self._handed: dict[str, Handed] = {}
+        self._file: int | None = None
+        if folder is not None:
+            self._open(folder)
+
+    def _open(self, folder: Path) -> None:
         boot = msgspec.json.encode([_BOOT_ID.read_text().strip()])
         path = folder / _FILE
         self._handed = _read(path, boot)
@@ -77,11 +83,12 @@ class HandedOut:
             self._handed.update((one.id, one) for one in news)
             # It begins a line of its own: what came before may have been torn by a full disk.
             lines = b"\n" + _lines(map(msgspec.json.encode, news))
-            if os.write(self._file, lines) < len(lines):
+            if self._file is not None and os.write(self._file, lines) < len(lines):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def close(self) -> None:
-        os.close(self._file)
+        if self._file is not None:
+            os.close(self._file)
 
 
 def _lines(values: Iterable[bytes]) -> bytes:
@@ -89,10 +96,9 @@ def _lines(values: Iterable[bytes]) -> bytes:
 
 
 def _read(path: Path, boot: bytes) -> dict[str, Handed]:
-    try:
-        first, *lines = path.read_bytes().splitlines() or [b""]
-    except OSError:
+    if not path.is_file():
         return {}
+    first, *lines = path.read_bytes().splitlines() or [b""]
     if first != boot:
         return {}
     handed = {}

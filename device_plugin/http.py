@@ -16,6 +16,7 @@ import structlog
 Page = Callable[[], tuple[bool, str]]  # whether all is well, and the body
 
 _MAX_REQUESTS = 8  # at once; a probe and a scrape are two
+_PAUSE = 0.1  # seconds
 _TIMEOUT = 10  # seconds for a client to say what it wants
 
 _log = structlog.get_logger()
@@ -41,6 +42,7 @@ class WebServer(ThreadingTCPServer):
         self.pages = pages
         self._open: deque[socket.socket] = deque()  # oldest first
         self._stopping = False
+        self._pause = threading.Event()
         try:
             self.server_bind()
             self.server_activate()
@@ -57,9 +59,17 @@ class WebServer(ThreadingTCPServer):
 
     def stop(self) -> None:
         self._stopping = True
+        self._pause.set()
         self.socket.shutdown(socket.SHUT_RDWR)  # wakes the thread
         self._thread.join()
         self.server_close()
+
+    def get_request(self) -> tuple[Any, Any]:
+        try:
+            return super().get_request()
+        except OSError:  # out of files, mostly: the next try must not come at once
+            self._pause.wait(_PAUSE)
+            raise
 
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
         """Give each a thread, within bounds: a crowd costs the oldest its place.

@@ -1,6 +1,8 @@
 """Structured logs: JSON for the daemon, aligned text on a terminal; one line a fact."""
 
 import logging
+import os
+import select
 import sys
 import threading
 import time
@@ -14,7 +16,8 @@ _FIRST = ("timestamp", "level", "event", "resource", "device")
 
 def configure(level: str, *, as_json: bool, stream: TextIO | None = None) -> None:
     """Send our logs, and what libraries log, to `stream` (stderr) in one form."""
-    stream = stream or sys.stderr
+    stream = stream or sys.stderr or open(os.devnull, "w")  # noqa: SIM115 - for the process's life
+    sink = Sink(stream)
     shared: list[Processor] = [
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -29,9 +32,9 @@ def configure(level: str, *, as_json: bool, stream: TextIO | None = None) -> Non
     structlog.configure(
         processors=[limit, *shared, *render],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.WriteLoggerFactory(stream),  # a line is one write
+        logger_factory=structlog.WriteLoggerFactory(sink),  # type: ignore[arg-type] # a line is one write
     )
-    handler = logging.StreamHandler(stream)
+    handler = logging.StreamHandler(sink)
     handler.addFilter(limit)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
@@ -39,7 +42,52 @@ def configure(level: str, *, as_json: bool, stream: TextIO | None = None) -> Non
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *render],
         )
     )
+    logging.raiseExceptions = False  # it would write to stderr itself
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+
+
+class Sink:
+    """Takes lines for a stream, and rather loses them than waits or fails.
+
+    Lines come from RPCs that the kubelet waits for: a reader that is stuck or gone, or a full disk,
+    must cost the line and nothing else.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._lock = threading.Lock()
+        self._torn = False  # the last line lacks its end
+        try:
+            self._file = stream.fileno()
+        except (OSError, ValueError):  # no file behind it
+            self._room: select.poll | None = None
+        else:
+            self._room = select.poll()
+            self._room.register(self._file, select.POLLOUT)
+
+    def write(self, text: str) -> None:
+        with self._lock:
+            try:
+                if self._room is None:
+                    self._stream.write(text)
+                else:
+                    self._write(self._room, text.encode(errors="backslashreplace"))
+            except (OSError, ValueError):
+                self._torn = False
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def _write(self, room: select.poll, line: bytes) -> None:
+        if self._torn:
+            line = b"\n" + line
+        # A pipe that has room at all takes this much without waiting, pipe(7).
+        for start in range(0, len(line), select.PIPE_BUF):
+            if not room.poll(0):
+                self._torn = self._torn or start > 0
+                return
+            os.write(self._file, line[start : start + select.PIPE_BUF])
+        self._torn = False
 
 
 class RateLimit:

@@ -18,7 +18,15 @@ import structlog
 
 from device_plugin._api.deviceplugin.v1beta1 import deviceplugin_pb2 as pb
 from device_plugin._api.deviceplugin.v1beta1 import deviceplugin_pb2_grpc as pb_grpc
-from device_plugin.endpoint import KUBELET_SOCKET, Endpoint, Identity, identity, is_dead
+from device_plugin.endpoint import (
+    KUBELET_SOCKET,
+    Endpoint,
+    Identity,
+    identity,
+    is_dead,
+    target,
+    why_unreachable,
+)
 from device_plugin.plugin import OPTIONS, Plugin
 
 VERSION = "v1beta1"
@@ -28,11 +36,11 @@ SETTLED = 0.3  # seconds without another process's newer socket, after which tha
 STEADY = 10.0  # seconds after which a stream that ends is no sign of trouble
 # Seconds between attempts, doubling, with jitter. The first is short: a new kubelet.sock may be
 # seen a moment before the kubelet listens on it.
+LONGEST_REST = 1.0  # seconds between sockets that somebody keeps removing
 FIRST_DELAY, LONGEST_DELAY = 0.02, 15.0
 
 # The kubelet's errors come as UNKNOWN with a text; these are gRPC's own.
 _ADVICE = {
-    grpc.StatusCode.UNAVAILABLE: "nobody answers there: the kubelet is down or starting",
     grpc.StatusCode.DEADLINE_EXCEEDED: "no answer in time: the kubelet hangs, or cannot reach us",
     grpc.StatusCode.UNIMPLEMENTED: "whoever answers there is no kubelet",
 }
@@ -83,6 +91,9 @@ class Server(threading.Thread):
         self._tried: Identity | None = None  # the kubelet that the failures below are about
         self._failures = 0
         self._not_before = 0.0
+        self._losses = 0  # of our socket, in a row under the same kubelet
+        self._lost_under: Identity | None = None
+        self._serve_at = 0.0
         self._problem = "starting"
 
     def wake(self) -> None:
@@ -105,13 +116,17 @@ class Server(threading.Thread):
     @property
     def problem(self) -> str:
         """Why the kubelet does not see the devices now; empty while it does."""
+        if self.ident is not None and not self.is_alive():
+            return "its thread has ended"
         if not self.registered:
             return self._problem
         return "" if self.streams else "registered, ListAndWatch is not open"
 
     def run(self) -> None:
-        while not self._stopping:
+        while True:
             self._woken.clear()
+            if self._stopping:  # asked after clear(), which may have swallowed stop()'s word
+                break
             try:
                 wait = self._step(time.monotonic())
             except Exception:  # noqa: BLE001 - a bug must not end the thread
@@ -124,10 +139,10 @@ class Server(threading.Thread):
 
     def _step(self, now: float) -> float | None:
         """Do what the facts ask for; returns seconds until the next look, None for no limit."""
-        if not self._serve():
-            self._failures += 1
-            return _delay(self._failures)
         kubelet = identity(self._kubelet_socket)
+        wait = self._serve(kubelet, now)
+        if wait:
+            return wait
         if self._call is not None and self._call.kubelet != kubelet:
             self._end_call()
         if kubelet is None:
@@ -139,24 +154,32 @@ class Server(threading.Thread):
                 return None
             self._take_answer(self._call, now)
         if self._accepted is not None:
-            lost, wait = self._is_lost(self._accepted, kubelet, now)
+            lost, limit = self._is_lost(self._accepted, kubelet, now)
             if not lost:
-                return wait
+                return limit
             self._lose(self._accepted, lost, now)
         return self._register(kubelet, now)
 
-    def _serve(self) -> bool:
-        """Listen on a socket of ours, a new one if the old is gone."""
+    def _serve(self, kubelet: Identity | None, now: float) -> float:
+        """Listen on a socket of ours; returns 0, or seconds until that may be tried again."""
         if self._endpoint is not None and not self._endpoint.is_listening:
-            self._log.info("socket is gone", socket=self._endpoint.name)
-            self._drop_endpoint()
-        if self._endpoint is None:
+            self._lose_socket(self._endpoint, kubelet, now)
+        if self._endpoint is None and now >= self._serve_at:
             try:
                 self._endpoint = Endpoint(self._folder, self._make_plugin(self.wake))
             except OSError as error:
                 self._say(str(error))
-                return False
-        return True
+                self._failures += 1
+                return _delay(self._failures)
+        return 0 if self._endpoint is not None else self._serve_at - now
+
+    def _lose_socket(self, endpoint: Endpoint, kubelet: Identity | None, now: float) -> None:
+        """A starting kubelet removes sockets and gets a new one at once; others wait longer."""
+        self._log.info("socket is gone", socket=endpoint.name)
+        self._drop_endpoint()
+        self._losses = self._losses + 1 if kubelet == self._lost_under else 0
+        self._lost_under = kubelet
+        self._serve_at = now + (min(_delay(self._losses), LONGEST_REST) if self._losses else 0)
 
     def _drop_endpoint(self) -> None:
         self._end_call()
@@ -224,7 +247,7 @@ class Server(threading.Thread):
             return 0
         self._endpoint.spent = True
         channel = grpc.insecure_channel(
-            f"unix:{self._kubelet_socket}",
+            target(self._kubelet_socket),
             # Nothing of an earlier kubelet's connection may slow this one down.
             options=[("grpc.use_local_subchannel_pool", 1), ("grpc.enable_retries", 0)],
         )
@@ -255,6 +278,8 @@ class Server(threading.Thread):
     def _reason(self, error: BaseException) -> str:
         if not isinstance(error, grpc.RpcError) or not isinstance(error, grpc.Call):
             return str(error) or type(error).__name__
+        if error.code() is grpc.StatusCode.UNAVAILABLE:
+            return f"{self._kubelet_socket}: {why_unreachable(self._kubelet_socket)}"
         advice = _ADVICE.get(error.code())
         if advice is not None:
             return f"{self._kubelet_socket}: {advice}"

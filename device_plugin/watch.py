@@ -5,6 +5,7 @@ for all folders, no half-second wait to pair renames, and a word when a watch is
 overflows. Events are hints; the audit is the truth.
 """
 
+import errno
 import os
 import stat
 import threading
@@ -58,7 +59,8 @@ class Watch:
         """Say what is not watched; the same reason only once."""
         if str(error) not in self._warned:
             self._warned.add(str(error))
-            hint = " (sysctl fs.inotify)" if isinstance(error, OSError) else ""
+            limit = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EMFILE)
+            hint = " (sysctl fs.inotify)" if limit else ""
             _log.warning(
                 "not all folders are watched, the audit looks instead", error=f"{error}{hint}"
             )
@@ -142,4 +144,4 @@ def _nearest(folder: str) -> tuple[Inode, str]:
             status = None
         if status is not None and stat.S_ISDIR(status.st_mode):
             return (status.st_dev, status.st_ino), folder
-        folder = os.path.dirname(folder)
+        folder = os.path.dirname(folder) or "/"

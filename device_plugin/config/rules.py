@@ -7,12 +7,17 @@ from device_plugin.config.placeholders import Offers
 from device_plugin.config.problem import Report, Where
 from device_plugin.config.types import Config, Resource
 
+MAX_RESOURCES = 128  # some 400 threads and 300 open files
+
 
 def check(draft: Config, report: Report) -> None:
     if not known(draft.resources):
         return
     if not draft.resources:
         report.at(("resources",), "`resources` is empty; there is nothing to offer")
+    if len(draft.resources) > MAX_RESOURCES:
+        message = f"more than {MAX_RESOURCES} resources: each takes threads and a socket of its own"
+        report.at(("resources",), f"{message}; use several daemons")
     every = [
         _resource(resource, ("resources", index), report)
         for index, resource in enumerate(draft.resources)

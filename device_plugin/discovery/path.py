@@ -13,8 +13,8 @@ from device_plugin.pattern import PathPattern
 from device_plugin.template import Template, escape
 
 # A folder is one device: bounds of what a container can sensibly be given at once.
-_MAX_FOLDER_NODES = 1000
-_MAX_FOLDER_DEPTH = 8
+_MAX_FOLDER_ENTRIES = 1000
+_MAX_FOLDERS = 100
 
 Match = tuple[str, dict[str, str]]
 
@@ -114,13 +114,11 @@ def _nodes(look: Look, part: Companion) -> Iterator[tuple[Entry, Node]]:
 def _folder_nodes(look: Look, part: Companion) -> Iterator[tuple[Entry, Node]]:
     """Every node below the folder; a link counts where it leads to a node outside of it."""
     folder, real = part.path.rstrip("/"), look.entry(part.path).real
-    entries = list(_walk(look, real, _MAX_FOLDER_DEPTH))
+    entries = sorted(_walk(look, real), key=_in_tree_order)
     inside = {entry.real for entry in entries if not entry.by_link}
     entries = [entry for entry in entries if not entry.by_link or entry.real not in inside]
     if not entries:
         raise Unusable("is a folder without device nodes")
-    if len(entries) > _MAX_FOLDER_NODES:
-        raise Unusable(f"has more than {_MAX_FOLDER_NODES} device nodes")
     for entry in entries:
         below = entry.path.removeprefix(real)
         yield (
@@ -129,17 +127,27 @@ def _folder_nodes(look: Look, part: Companion) -> Iterator[tuple[Entry, Node]]:
         )
 
 
-def _walk(look: Look, folder: str, depth: int) -> Iterator[Entry]:
-    for name in sorted(look.names(folder), key=natural_key):
-        path = f"{folder}/{name}"
-        try:
-            entry = look.entry(path)
-        except Unusable:
-            continue
-        if entry.is_node and path.isprintable():
-            yield entry
-        elif entry.is_folder and not entry.by_link and depth:
-            yield from _walk(look, path, depth - 1)
+def _walk(look: Look, top: str) -> Iterator[Entry]:
+    """The nodes below, links to nodes among them; bounded, because anybody may name `/usr`."""
+    left, folders = _MAX_FOLDER_ENTRIES, [top]
+    for folder in folders:
+        names = look.names(folder)
+        left -= len(names)
+        if left < 0 or len(folders) > _MAX_FOLDERS:
+            raise Unusable(f"has more than {_MAX_FOLDER_ENTRIES} entries or {_MAX_FOLDERS} folders")
+        for path in (f"{folder}/{name}" for name in names):
+            try:
+                entry = look.entry(path)
+            except Unusable:
+                continue
+            if entry.is_node and path.isprintable():
+                yield entry
+            elif entry.is_folder and not entry.by_link:
+                folders.append(path)
+
+
+def _in_tree_order(entry: Entry) -> list[tuple[list[tuple[int, int, str]], str]]:
+    return [natural_key(component) for component in entry.path.split("/")]
 
 
 def _id(path: str) -> str:

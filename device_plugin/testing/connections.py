@@ -58,7 +58,8 @@ class Connections:
             self._connected(client, options, generation)
         except PluginError:
             with self._state.changing():
-                self._leave(client)
+                if self._state.generation == generation:  # else the table is another kubelet's
+                    self._leave(client)
             self._close(client)
             raise
         return client
@@ -73,6 +74,11 @@ class Connections:
             self._threads = [old for old in self._threads if old.is_alive()]
             self._threads.append(thread)
             thread.start()
+
+    def withhold_stream(self, client: PluginClient) -> None:
+        """Open no stream; without one, nothing would ever take the client out of the table."""
+        with self._state.changing():
+            self._state.devices.sockets.get(client.resource, {}).pop(client.path, None)
 
     def disconnect(self, client: PluginClient) -> None:
         """Drop one client: its connection, its devices' health, its place in the table (A7)."""
@@ -107,9 +113,10 @@ class Connections:
         return None
 
     def _leave(self, client: PluginClient) -> None:
-        found = self._lookup(client)
-        if found:
-            self._clients[client.resource].remove(found)
+        """Forget whoever has this client's place: 1.37 all with its path, be they well (A5)."""
+        known = self._clients.pop(client.resource, [])
+        if self._settings.behaviour == "1.37":
+            self._clients[client.resource] = [one for one in known if one.path != client.path]
 
     def _connected(
         self, client: PluginClient, options: pb.DevicePluginOptions, generation: int
@@ -117,19 +124,13 @@ class Connections:
         with self._state.changing():
             if self._state.generation != generation:
                 raise PluginError("context canceled")
-            endpoints = self._state.devices.endpoints
-            known = []
+            devices, endpoint = self._state.devices, Endpoint(client, options)
             if self._settings.behaviour == "1.37":
-                known = [
-                    old
-                    for old in endpoints.get(client.resource, ())
-                    if old.client and old.stopped is None and old.client.registration.streaming
-                ]
-                if any(old.client and old.client.path == client.path for old in known):
-                    raise PluginError(
-                        f"device plugin {client.resource} is registered at {client.path} already"
-                    )
-            endpoints[client.resource] = [*known, Endpoint(client, options)]
+                sockets = devices.sockets.setdefault(client.resource, {})
+                if client.path in sockets:  # whether or not its stream still runs
+                    raise PluginError(f"device plugin already connected: {client.path}")
+                sockets[client.path] = endpoint
+            devices.endpoints[client.resource] = endpoint
             client.connected = True
 
     def _run(self, client: PluginClient) -> None:
@@ -164,7 +165,8 @@ class Connections:
             if client not in self._live:
                 return
             self._state.lists.setdefault(client.resource, []).append(record)
-            for uid in self._state.devices.receive(client.resource, devices):
+            changed = self._state.devices.receive(client.resource, devices)
+            for uid in self._told(client.resource, changed):
                 self._state.sync_pod(uid)
             self._state.look_for_panics(client.resource)
         failure = self._checkpoint.write()
@@ -172,18 +174,34 @@ class Connections:
             if failure:
                 self._state.errors.append(failure)
 
+    def _told(self, resource: str, changed: set[str]) -> set[str]:
+        """Find the Pods whose status is written anew (A12).
+
+        1.36 goes by the ID alone: of the Pods that hold such an ID of any resource, it finds one.
+        """
+        devices = self._state.devices
+        if self._settings.behaviour == "1.37":
+            return set().union(*devices.holders(changed, resource).values())
+        found = devices.holders(changed, None).values()
+        return {self._state.shuffled(pods)[0] for pods in found}
+
     def _disconnected(self, client: PluginClient) -> None:
         """PluginDisconnected: 1.36 goes by the resource, later releases by the socket (A5)."""
-        devices = self._state.devices
-        known = devices.endpoints.get(client.resource, [])
+        devices, resource = self._state.devices, client.resource
+        others: dict[str, Endpoint] = {}
         if self._settings.behaviour == "1.37":
-            others = [old for old in known if not old.client or old.client.path != client.path]
-            if others:
-                devices.endpoints[client.resource] = others
-                return
-        if known:
-            devices.mark_unhealthy(client.resource)
-            known[-1].stopped = time.monotonic()
+            others = devices.sockets.get(resource, {})
+            leaving = others.pop(client.path, None)
+        else:
+            leaving = devices.endpoint(resource)
+        if leaving is None:
+            return
+        leaving.stopped = time.monotonic()
+        if others:
+            # Any of them, in Go's map order; the list stays, whoever sent it.
+            devices.endpoints[resource] = others[self._state.shuffled(others)[0]]
+        else:
+            devices.mark_unhealthy(resource)
 
     def _close(self, client: PluginClient) -> None:
         with self._state.changing():

@@ -47,13 +47,14 @@ class Devices:
     all: dict[str, dict[str, Device]] = field(default_factory=dict)
     healthy: dict[str, set[str]] = field(default_factory=dict)
     unhealthy: dict[str, set[str]] = field(default_factory=dict)
-    endpoints: dict[str, list[Endpoint]] = field(default_factory=dict)  # the last one is called
+    endpoints: dict[str, Endpoint] = field(default_factory=dict)  # whom to call
+    sockets: dict[str, dict[str, Endpoint]] = field(default_factory=dict)  # 1.37: all, by path
     allocations: dict[Key, Allocation] = field(default_factory=dict)
     allocated: dict[str, set[str]] = field(default_factory=dict)  # may run ahead of allocations
     forgotten: set[str] = field(default_factory=set)
 
     def receive(self, resource: str, devices: Iterable[Device]) -> set[str]:
-        """Replace the list (A6); returns the pods whose status must be looked at again (A12)."""
+        """Replace the list (A6); returns the IDs that are new or of another health (A12)."""
         old = self.all.get(resource, {})
         new: dict[str, Device] = {}
         healthy: set[str] = set()
@@ -69,12 +70,19 @@ class Devices:
         self.healthy[resource] = healthy
         self.unhealthy[resource] = unhealthy
         self.forgotten.discard(resource)
-        # By ID only, whatever the resource: that is how the kubelet looks them up.
-        return {key.pod for key, got in self.allocations.items() if not changed.isdisjoint(got.ids)}
+        return changed
+
+    def holders(self, ids: set[str], resource: str | None) -> dict[str, set[str]]:
+        """Find the pods that hold these IDs, of one resource or of any; by ID."""
+        found: dict[str, set[str]] = {}
+        for key, got in self.allocations.items():
+            if resource in {None, key.resource}:
+                for id_ in sorted(ids & got.ids):
+                    found.setdefault(id_, set()).add(key.pod)
+        return found
 
     def endpoint(self, resource: str) -> Endpoint | None:
-        known = self.endpoints.get(resource)
-        return known[-1] if known else None
+        return self.endpoints.get(resource)
 
     def client(self, resource: str) -> PluginClient | None:
         endpoint = self.endpoint(resource)
@@ -150,5 +158,5 @@ class Devices:
         for resource in self.healthy:
             new.healthy[resource] = set()
             new.unhealthy[resource] = set()
-            new.endpoints[resource] = [Endpoint(stopped=now)]
+            new.endpoints[resource] = Endpoint(stopped=now)
         return new

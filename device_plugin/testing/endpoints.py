@@ -1,6 +1,7 @@
 """The kubelet as a client of one plugin socket: dial, options, calls, stream (A3, A4)."""
 
 import itertools
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
@@ -25,6 +26,7 @@ _GO_WORDS = {
     "Channel closed!": "context canceled",
     "Locally cancelled by application!": "context canceled",
 }
+_TOO_LARGE = re.compile(r".*(?P<rest>eceived message larger than max \(\d+ vs\. \d+\)).*")
 # What a call on a channel that is closed already amounts to.
 _CLOSED = "rpc error: code = Canceled desc = context canceled"
 
@@ -40,7 +42,7 @@ class PluginError(Exception):
 def go_error(error: grpc.RpcError) -> str:
     """Spell a gRPC error as Go prints it: users see this text in their Pod's status (A13)."""
     code: grpc.StatusCode = error.code()
-    details: str = error.details() or ""
+    details: str = _TOO_LARGE.sub(r"grpc: r\g<rest>", error.details() or "")
     name = "Canceled" if code is grpc.StatusCode.CANCELLED else code.name.title().replace("_", "")
     return f"rpc error: code = {name} desc = {_GO_WORDS.get(details, details)}"
 

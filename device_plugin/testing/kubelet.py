@@ -1,13 +1,14 @@
 """An embedded kubelet: as much of one as a device plugin can notice.
 
 A black-box peer for plugins in any language: it shares nothing with the rest of this package but
-the generated API. What it does and says is taken from a real kubelet; "A5" and the like name rows
-of the contract that it was written from.
+the generated API. What it does and says is taken from real kubelets; "A5" and the like name the
+sections of docs/kubelet.md, which also say how each thing is known.
 """
 
 import contextlib
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, get_args
@@ -62,7 +63,7 @@ class FakeKubelet(Views):
         self._containers = Containers(self._state, self._allocator, runtime or Runtime())
         self._admission = threading.Lock()  # pods are admitted one after the other (A4)
         self._listener: Listener | None = None
-        self._ticker: threading.Thread | None = None
+        self._threads: list[threading.Thread] = []
 
     def __enter__(self) -> Self:
         self.start()
@@ -83,22 +84,17 @@ class FakeKubelet(Views):
 
     # --- life ---
 
-    def start(self, *, readmit: bool = True) -> None:
+    def start(self, *, readmit: bool = True, readmit_after: float | None = None) -> None:
         """Start as a new process: clean the folder, listen, admit the Pods again (A1, A14).
 
-        With readmit=False, Pods wait for `readmit()`: as when a plugin wins the race.
+        By default that is done before anybody can register: the worst case, in which no plugin can
+        be fast enough. With `readmit_after` it is done that many seconds after the kubelet listens,
+        as a real one does (0.9 s were seen); with readmit=False, not before `readmit()`.
         """
         if self.running:
             raise RuntimeError("the kubelet is running already")
-        self.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-        clean_up(self.directory)
-        with self._state.changing():
-            self._state.generation += 1
-            self._state.running = True
-            self._state.devices = self._state.devices.restarted(time.monotonic())
-            for uid in self._state.active():
-                self._state.sync_pod(uid)
-        if readmit:
+        generation = self._begin()
+        if readmit and readmit_after is None:
             self.readmit()
         self._tick()
         try:
@@ -107,8 +103,25 @@ class FakeKubelet(Views):
             with self._state.changing():
                 self._state.running = False
             raise
-        self._ticker = threading.Thread(target=self._keep_ticking, daemon=True)
-        self._ticker.start()
+        self._run(self._keep_ticking, generation)
+        if readmit and readmit_after is not None:
+            self._run(self._readmit_later, generation, readmit_after)
+
+    def _begin(self) -> int:
+        self.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        clean_up(self.directory)
+        with self._state.changing():
+            self._state.generation += 1
+            self._state.running = True
+            self._state.devices = self._state.devices.restarted(time.monotonic())
+            for uid in self._state.active():
+                self._state.sync_pod(uid)
+            return self._state.generation
+
+    def _run(self, target: Callable[..., None], *args: float) -> None:
+        thread = threading.Thread(target=target, args=args, daemon=True)
+        self._threads.append(thread)
+        thread.start()
 
     def stop(self) -> None:
         """Exit: connections drop, kubelet.sock stays behind and refuses (A1)."""
@@ -120,19 +133,21 @@ class FakeKubelet(Views):
         if self._listener is not None:
             self._listener.close()  # first, so that pending Register calls see it drop
         self._connections.close_all()
-        if self._ticker is not None:
-            self._ticker.join()
-        self._listener = self._ticker = None
+        for thread in self._threads:
+            thread.join()
+        self._threads.clear()
+        self._listener = None
 
-    def restart(self, *, readmit: bool = True, times: int = 1) -> None:
+    def restart(
+        self, *, readmit: bool = True, readmit_after: float | None = None, times: int = 1
+    ) -> None:
         """Stop and start, or do so several times in quick succession."""
         for _ in range(times):
             self.stop()
-            self.start(readmit=readmit)
+            self.start(readmit=readmit, readmit_after=readmit_after)
 
-    def _keep_ticking(self) -> None:
+    def _keep_ticking(self, generation: int) -> None:
         with self._state.condition:
-            generation = self._state.generation
             while not self._state.condition.wait_for(
                 lambda: self._state.generation != generation, timeout=self._status_interval
             ):
@@ -170,13 +185,26 @@ class FakeKubelet(Views):
         the Pod is Failed.
         """
         self._require_running()
+        self._readmit(self._state.generation)
+        self._state.check()
+
+    def _readmit_later(self, generation: int, delay: float) -> None:
+        with self._state.condition:
+            over = self._state.condition.wait_for(
+                lambda: self._state.generation != generation, timeout=delay
+            )
+        if not over:
+            self._readmit(generation)
+
+    def _readmit(self, generation: int) -> None:
         with self._admission:
             with self._state.condition:
                 records = [record for record in self._state.pods.values() if record.active]
             for record in records:
+                if self._state.generation != generation:
+                    return
                 with contextlib.suppress(AdmissionError):  # it is in the Pod's status
                     self._allocator.admit(record, starting=True)
-        self._state.check()
 
     def remove(self, pod: Pod) -> None:
         """End a Pod. Its IDs come back when somebody next looks; there is no call for it (A14)."""
@@ -202,25 +230,6 @@ class FakeKubelet(Views):
         record = self._active(pod)
         with self._state.changing():
             record.containers[name].state = "terminated"
-
-    def pod_status(self, pod: Pod) -> PodRecord:
-        """Phase, reason, message and containers of a Pod; treat it as read only."""
-        self._state.check()
-        with self._state.condition:
-            return self._state.pods[pod.uid]
-
-    def allocated(self, pod: Pod, name: str, resource: str) -> set[str]:
-        """The IDs that a container holds."""
-        self._state.check()
-        with self._state.condition:
-            got = self._state.devices.of_container(pod.uid, name).get(resource)
-            return set(got.ids) if got else set()
-
-    def allocated_resources_status(self, pod: Pod, name: str) -> dict[str, dict[str, str]]:
-        """The container status's allocatedResourcesStatus: resource, ID, health (A12)."""
-        self._state.check()
-        with self._state.condition:
-            return dict(self._state.pods[pod.uid].containers[name].allocated_resources)
 
     def _active(self, pod: Pod) -> PodRecord:
         self._state.check()
@@ -252,7 +261,10 @@ class FakeKubelet(Views):
         self._faults.hold(None)
 
     def withhold_streams(self, times: int | None = None) -> None:
-        """Never open ListAndWatch after a good Register, for ever or so many times."""
+        """Never open ListAndWatch after a good Register, for ever or so many times.
+
+        Such a client's socket may be registered again, as if a stream had ended.
+        """
         self._faults.withhold(times)
 
     def open_streams(self, order: Literal["any", "before", "after"] = "any") -> None:

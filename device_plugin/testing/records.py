@@ -31,7 +31,7 @@ class RuntimeRefusal(ContainerError):  # noqa: N818 - it names what the runtime 
 
 
 class KubeletPanic(AssertionError):  # noqa: N818 - it is the kubelet's word
-    """A real kubelet would crash: the plugin's list lost an ID that a Pod holds (0.2, A6)."""
+    """The plugin's list lost an ID that a Pod holds: a real kubelet may crash on it (A6)."""
 
 
 @dataclass(frozen=True, slots=True)

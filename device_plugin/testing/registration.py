@@ -82,6 +82,7 @@ class Registrar(RegistrationServicer):
     ) -> None:
         """Open ListAndWatch: a plugin may see it before or after the reply (A4.5)."""
         if not self._faults.takes_stream():
+            self._connections.withhold_stream(client)
             return
         if self._faults.stream_order == "after":
             # Called when the reply is out; at once, if nobody waits for it any more.

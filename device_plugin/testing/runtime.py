@@ -1,7 +1,7 @@
 """What a container runtime would make of the merged container config, or why it would refuse it.
 
-Judges by what containerd and runc do ([rt] in A10, and 0.2); nothing is created. Independent of the
-kubelet, so that it can be used on its own.
+Judges by what containerd and runc do (A10); nothing is created. Independent of the kubelet, so that
+it can be used on its own.
 """
 
 import json

@@ -83,10 +83,11 @@ class State:
             }
 
     def look_for_panics(self, resource: str) -> None:
-        """Find the held IDs that the last list lost (0.2, A6).
+        """Find the held IDs that the last list lost (A6).
 
-        The real kubelet dies later, at a restart, a resize or inside Allocate; any run that gets
-        this far is broken, so the fake does not wait.
+        Stricter than a real kubelet on purpose. That one dies later, when it starts or resizes a
+        Pod, and only with a NUMA policy and NUMA nodes on the resource's devices; but whether the
+        node of a user has these is no plugin's affair, and the ID is lost by now.
         """
         listed = self.devices.all.get(resource, {})
         for key, got in self.devices.allocations.items():

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Self, TypeVar
 
+from device_plugin.testing.pods import Pod, PodRecord
 from device_plugin.testing.records import (
     Call,
     DeviceList,
@@ -90,6 +91,25 @@ class Views:
     def streams(self, resource: str) -> list[Registration]:
         """Every open stream, those of older instances too (A5)."""
         return [one for one in self.registrations if one.resource == resource and one.streaming]
+
+    def pod_status(self, pod: Pod) -> PodRecord:
+        """Phase, reason, message and containers of a Pod; treat it as read only."""
+        self._state.check()
+        with self._state.condition:
+            return self._state.pods[pod.uid]
+
+    def allocated(self, pod: Pod, name: str, resource: str) -> set[str]:
+        """The IDs that a container holds."""
+        self._state.check()
+        with self._state.condition:
+            got = self._state.devices.of_container(pod.uid, name).get(resource)
+            return set(got.ids) if got else set()
+
+    def allocated_resources_status(self, pod: Pod, name: str) -> dict[str, dict[str, str]]:
+        """The container status's allocatedResourcesStatus: resource, ID, health (A12)."""
+        self._state.check()
+        with self._state.condition:
+            return dict(self._state.pods[pod.uid].containers[name].allocated_resources)
 
     def wait_for(self, predicate: Callable[[Self], _Value], timeout: float = 5) -> _Value:
         """Wait until the predicate holds; it is looked at again at every change."""

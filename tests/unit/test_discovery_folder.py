@@ -82,15 +82,19 @@ def test_hidden_nodes_count_and_unprintable_ones_do_not(tree):
     assert below(tree) == [".hidden"]
 
 
-def test_a_folder_too_full_or_too_deep_has_a_bound(tree):
-    tree.node("/dev/snd" + "/x" * 9)
-    tree.node("/dev/snd" + "/y" * 10)
-    assert below(tree) == ["x/" * 8 + "x"]
-    for i in range(1000):
+def test_a_folder_too_full_has_a_bound(tree):
+    for i in range(1001):
         tree.node(f"/dev/snd/{i}")
-    assert found(tree).problem == "/dev/snd has more than 1000 device nodes"
+    assert found(tree).problem == "/dev/snd has more than 1000 entries or 100 folders"
     tree.at("/dev/snd/7").unlink()
     assert len(below(tree)) == 1000
+
+
+def test_a_folder_with_too_many_folders_has_a_bound(tree):
+    tree.node("/dev/snd" + "/x" * 99)
+    assert below(tree) == ["x/" * 98 + "x"]
+    tree.folder("/dev/snd/y/z")
+    assert found(tree).problem == "/dev/snd has more than 1000 entries or 100 folders"
 
 
 def test_every_folder_below_is_watched(tree):

@@ -1,4 +1,4 @@
-"""D1 items 9 and 10: which devices a Pod gets, and why it does not."""
+"""Which devices a Pod gets, and why it does not (A8, A9)."""
 
 import threading
 

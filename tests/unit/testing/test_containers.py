@@ -1,4 +1,4 @@
-"""D1 items 11 and 12: what a container is created with, and PreStartContainer."""
+"""What a container is created with, and PreStartContainer (A10, A11)."""
 
 import pytest
 
@@ -57,7 +57,7 @@ def test_a_restart_replays_the_response_without_allocate(running, tmp_path):
     link.unlink()
     link.symlink_to("/dev/zero")
     again = kubelet.restart_container(admitted, "main").devices[0]
-    assert (again.host_path, again.real_path) == (str(link), "/dev/zero")  # resolved anew (0.2)
+    assert (again.host_path, again.real_path) == (str(link), "/dev/zero")  # resolved anew (A10)
     assert methods(kubelet) == ["Allocate"]
     assert kubelet.pod_status(admitted).containers["main"].restarts == 1
 

@@ -1,4 +1,4 @@
-"""D1 items 1 and 2: the folder, the socket, the kubelet's comings and goings."""
+"""The folder, the socket, the kubelet's comings and goings (A1)."""
 
 import json
 import os

@@ -1,8 +1,12 @@
-"""D1 items 6, 7 and 8: lists, capacity, the end of a stream in two releases."""
+"""Lists, capacity, the end of a stream in two releases (A5, A6, A7)."""
 
+import time
+
+import grpc
 import pytest
 
 from device_plugin._api.deviceplugin.v1beta1 import deviceplugin_pb2 as pb
+from device_plugin.testing import FakeKubelet
 
 X = "example.com/x"
 
@@ -176,14 +180,86 @@ def test_in_1_37_a_failed_second_registration_changes_nothing(running):
     kubelet.wait_for(lambda k: amounts(k) == (2, 0))
 
 
-def test_in_1_37_a_socket_is_registered_once(running):
+ALREADY = "device plugin already connected: {}/x.sock"
+
+
+def test_in_1_37_a_socket_is_registered_once(running, folder):
     kubelet, plugin = running({"behaviour": "1.37"})
-    _, text = plugin.refused()
-    assert "registered" in text
-    assert kubelet.is_streaming(X)
-    kubelet.cancel_stream(X)
+    assert plugin.refused()[1] == ALREADY.format(folder)
+    plugin.send(a="Healthy")  # the stream goes on, and its lists are taken
+    kubelet.wait_for(lambda k: amounts(k) == (1, 1))
+
+
+def no_options(plugin):
+    plugin.on_options = lambda context: context.abort(grpc.StatusCode.INTERNAL, "no options today")
+    plugin.refused()
+    del plugin.on_options
+
+
+def twice(plugin):
+    plugin.refused()
+
+
+@pytest.mark.parametrize("fail", [twice, no_options])
+def test_in_1_37_a_failed_registration_on_a_living_socket_orphans_it(running, folder, fail):
+    """Nobody sees the stream end, and the socket is refused until the kubelet restarts (A5)."""
+    kubelet, plugin = running({"behaviour": "1.37", "status_interval": 0.05, "grace": 0.1})
+    fail(plugin)
+    plugin.stop()
+    kubelet.wait_for(lambda k: not k.streams(X))
+    time.sleep(0.3)  # longer than the grace
+    assert amounts(kubelet) == (2, 2)
+    assert kubelet.node_status().allocatable == {X: 2}
+    plugin.serve()
+    plugin.on_options = lambda context: plugin.options
+    assert plugin.refused()[1] == ALREADY.format(folder)
+    kubelet.restart()
+    plugin.stop()
+    plugin.serve().register()
+    kubelet.wait_for(lambda k: amounts(k) == (2, 2))
+    plugin.stop()
+    kubelet.wait_for(lambda k: amounts(k) == (2, 0))
+
+
+def test_in_1_37_a_socket_whose_stream_has_ended_may_come_again(running):
+    kubelet, plugin = running({"behaviour": "1.37"})
+    plugin.end_streams()
+    kubelet.wait_for(lambda k: amounts(k) == (2, 0))
     plugin.register()
     kubelet.wait_for(lambda k: amounts(k) == (2, 2))
+
+
+@pytest.mark.parametrize("path", ["missing.sock", "other.sock"])
+def test_in_1_37_a_failed_registration_elsewhere_harms_nobody(running, plugin, path):
+    kubelet, first = running({"behaviour": "1.37", "dial_timeout": 0.2})
+    other = plugin(socket="other.sock")
+    other.on_options = lambda context: context.abort(grpc.StatusCode.INTERNAL, "no options today")
+    first.refused(endpoint=path)
+    first.end_streams()
+    kubelet.wait_for(lambda k: amounts(k) == (2, 0))
+
+
+def successor(kubelet, plugin, seed):
+    """Three instances, of which the oldest leaves; returns the socket that is called from then."""
+    with kubelet(seed=seed) as started:
+        sockets = ["1.sock", "2.sock", "3.sock"]
+        made = [plugin(socket=name).register() for name in sockets]
+        started.wait_for(lambda k: len(k.lists(X)) == len(sockets))
+        made[0].stop()
+        started.wait_for(lambda k: len(k.streams(X)) == len(sockets) - 1)
+        started.wait_for(lambda k: len(k._state.devices.sockets[X]) == len(sockets) - 1)
+        path = started._state.devices.client(X).path
+        for each in made[1:]:
+            each.stop()
+        return path.rpartition("/")[2]
+
+
+def test_in_1_37_any_instance_that_is_left_may_be_called(folder, plugin):
+    def kubelet(**settings):
+        return FakeKubelet(folder, behaviour="1.37", **settings)
+
+    found = {successor(kubelet, plugin, seed) for seed in range(8)}
+    assert found == {"2.sock", "3.sock"}
 
 
 def test_in_1_36_a_socket_may_be_registered_twice(running):

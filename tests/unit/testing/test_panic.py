@@ -1,4 +1,4 @@
-"""Contract 0.2: a held ID that leaves a list is the kubelet's end."""
+"""A held ID that leaves a list may be the kubelet's end (A6)."""
 
 import threading
 

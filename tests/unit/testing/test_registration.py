@@ -1,5 +1,6 @@
-"""D1 items 3, 4 and 5: Register, the dial, the start of the stream."""
+"""Register, the dial, the start of the stream (A2, A3, A4)."""
 
+import re
 import socket
 import threading
 import time
@@ -198,7 +199,11 @@ def test_a_message_over_4_mib_ends_the_stream(running):
     kubelet.wait_for(lambda k: k.capacity(X) == 15_000)
     plugin.send(*(pb.Device(ID=f"{i:0200}", health="Healthy") for i in range(25_000)))
     kubelet.wait_for(lambda k: not k.is_streaming(X))
-    assert "code = ResourceExhausted" in kubelet.registrations[0].stream_error
+    assert re.fullmatch(
+        r"rpc error: code = ResourceExhausted desc = "
+        r"grpc: received message larger than max \(\d+ vs\. 4194304\)",
+        kubelet.registrations[0].stream_error,
+    )
     kubelet.wait_for(lambda k: k.allocatable(X) == 0)
 
 

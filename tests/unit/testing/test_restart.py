@@ -1,8 +1,13 @@
-"""D1 items 13 and 14: Pods over a kubelet restart, and their health in the Pod status."""
+"""Pods over a kubelet restart, and their health in the Pod status (A12, A14)."""
+
+import time
+
+import pytest
 
 from device_plugin.testing import Container, Pod
 
 X = "example.com/x"
+Y = "example.com/y"
 
 
 def pod(count=1, **more):
@@ -63,6 +68,35 @@ def test_a_fast_plugin_saves_the_pod(running):
     kubelet.create_container(admitted, "main")
 
 
+def test_pods_are_admitted_again_some_time_after_the_kubelet_listens(running):
+    """As a real kubelet does it: whoever is back by then saves the Pods (A14)."""
+    kubelet, plugin = running()
+    admitted = kubelet.admit(pod())
+    kubelet.restart(readmit_after=0.5)
+    back(kubelet, plugin)
+    plugin.send(a="Unhealthy", b="Unhealthy")  # so that it is seen when they are
+    kubelet.wait_for(lambda k: k.allocatable(X) == 0)
+    assert kubelet.pod_status(admitted).phase == "Pending"
+    kubelet.wait_for(lambda k: k.pod_status(admitted).phase == "Failed")
+
+
+def test_a_plugin_that_is_later_than_that_saves_nobody(running):
+    kubelet, _ = running()
+    admitted = kubelet.admit(pod())
+    kubelet.restart(readmit_after=0.05)
+    assert kubelet.pod_status(admitted).phase == "Pending"
+    kubelet.wait_for(lambda k: k.pod_status(admitted).reason == "UnexpectedAdmissionError")
+
+
+def test_a_kubelet_that_stops_before_admits_nobody(running):
+    kubelet, _ = running()
+    admitted = kubelet.admit(pod())
+    kubelet.restart(readmit_after=0.2)
+    kubelet.restart(readmit=False)
+    time.sleep(0.3)
+    assert kubelet.pod_status(admitted).phase == "Pending"
+
+
 def test_held_devices_must_be_healthy_again(running):
     kubelet, plugin = running()
     admitted = kubelet.admit(pod(2))
@@ -99,6 +133,46 @@ def test_the_status_follows_the_plugin_s_words(running):
     plugin.send(a="Unhealthy", b="on fire")
     kubelet.wait_for(lambda k: health(k, admitted) == {X: {"a": "Unhealthy", "b": "on fire"}})
     assert kubelet.pod_status(admitted).phase == "Pending"  # nothing happens to the Pod
+
+
+@pytest.fixture
+def alike(running, plugin):
+    """Two resources with the same IDs, one Pod for each."""
+
+    def start(behaviour):
+        kubelet, one = running({"behaviour": behaviour, "allow_panic": True})
+        other = plugin(resource=Y, socket="y.sock").register()
+        kubelet.wait_for(lambda k: k.capacity(Y) == 2)
+        pods = [kubelet.admit(Pod(name, [Container("main", {name: 2})])) for name in (X, Y)]
+        return kubelet, one, other, pods
+
+    return start
+
+
+def followed(kubelet, plugin, pod):
+    """Count how many of 20 changes reach the Pod's status."""
+    count = 0
+    for turn in range(20):
+        word = f"word {turn}"
+        plugin.send(a=word, b="Healthy")
+        kubelet.wait_for(lambda k, word=word: k.devices(X)["a"] == word)
+        count += health(kubelet, pod)[X]["a"] == word
+    return count
+
+
+def test_in_1_36_another_resource_with_the_same_id_takes_the_news(alike):
+    kubelet, one, _, (pod_, _) = alike("1.36")
+    assert 0 < followed(kubelet, one, pod_) < 20
+
+
+def test_in_1_37_the_news_goes_to_the_resource_s_own_pod(alike):
+    kubelet, one, other, (pod_, another) = alike("1.37")
+    other.send(a="Unhealthy", b="Healthy")
+    kubelet.wait_for(lambda k: health(k, another)[Y]["a"] == "Unhealthy")
+    other.send(b="Healthy")
+    kubelet.wait_for(lambda k: k.capacity(Y) == 1)
+    assert followed(kubelet, one, pod_) == 20
+    assert health(kubelet, another)[Y]["a"] == "Unhealthy"  # else looked at: Healthy (A12)
 
 
 def test_a_disconnect_changes_no_status(running):
