@@ -1,6 +1,6 @@
 """A path that means another device by now: who was given it must not get the other one unasked.
 
-The kubelet replays its first answer whenever a container restarts (A14, 0.2).
+The kubelet replays its first answer whenever a container restarts (A10, A14).
 """
 
 import os
@@ -83,7 +83,7 @@ def test_handed_out_and_gone_for_a_while(node, kubelet, resources):
 @pytest.mark.root
 @pytest.mark.parametrize("while_down", [False, True])
 def test_a_new_process_still_knows(node, kubelet, replace, resources, while_down):
-    """And it lists the device, which a Pod holds, at once: without, a kubelet may panic (0.2)."""
+    """And it lists the device, which a Pod holds, at once: without, a kubelet may panic (A6)."""
     node.add("/dev/x", NULL)
     first = node.start(resources)
     kubelet.until(X, {"x": "Healthy"})
