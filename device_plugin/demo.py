@@ -164,7 +164,8 @@ class _Show:
 
     def _allocated(self) -> Pod | None:
         there = [name for name in self._names if self._kubelet.allocatable(name)]
-        self._title(f"a Pod asks for {' and '.join(there) or 'nothing: there is no device'}")
+        asks = "one of each resource" if there else "nothing: there is no device"
+        self._title(f"a Pod asks for {asks}; what its container finds:")
         if not there:
             return None
         pod = Pod("demo", containers=[Container("main", limits=dict.fromkeys(there, 1))])
