@@ -56,6 +56,7 @@ lint: $(VENV)/dev.stamp ## ruff, mypy (strict), import-linter, generated code
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@cd tests/e2e && $(abspath $(BIN))/mypy --strict --explicit-package-bases *.py cluster
 	@$(BIN)/lint-imports
 	@$(MAKE) --no-print-directory proto-check
 

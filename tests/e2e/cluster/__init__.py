@@ -1,0 +1,10 @@
+"""A one-node Kubernetes cluster from Go modules, for the e2e tests: `python -m cluster up`.
+
+build    Go modules -> programs in the cache
+needs    what this machine must have, as one clear line
+images   pause, base and plugin, made on the spot
+node     the namespaces that kubelet, containerd and all others live in
+control  etcd, apiserver, controller manager, scheduler
+worker   containerd and kubelet
+cluster  up and down
+"""

@@ -1,0 +1,62 @@
+"""What the machine must have. Every check says what to do, and all are made before any work."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from cluster.places import CACHE, CannotStart
+
+_GO = (1, 26)
+BUILD_ROOM = 8 << 30  # from nothing: Go's own caches are the most of it
+RUN_ROOM = 1 << 30
+_PROGRAMS = {
+    "openssl": "openssl",
+    "unshare": "util-linux",
+    "nsenter": "util-linux",
+    "apt-get": "apt",  # the base image is made of Debian's packages
+    "dpkg-deb": "dpkg",
+    "buildah": "buildah",
+}
+RUNTIMES = ("runc", "crun")
+
+
+def check() -> None:
+    """Raise CannotStart with the first thing that is missing."""
+    if os.geteuid() != 0:
+        raise CannotStart("a kubelet needs root: run as root, or name a cluster in E2E_KUBECONFIG")
+    _check_go()
+    for program, package in _PROGRAMS.items():
+        if shutil.which(program) is None:
+            raise CannotStart(f"{program} is missing: apt-get install {package}")
+    runtime()
+
+
+def check_room(needed: int) -> None:
+    """Before the work: a disk that fills up in the midst of it fails in a hundred ways."""
+    free = shutil.disk_usage(CACHE).free
+    if free < needed:
+        raise CannotStart(
+            f"{CACHE}: {free >> 20} MiB free, {needed >> 20} MiB needed:"
+            " make room, or set XDG_CACHE_HOME"
+        )
+
+
+def runtime() -> Path:
+    """The OCI runtime."""
+    for name in RUNTIMES:
+        found = shutil.which(name)
+        if found:
+            return Path(found)
+    raise CannotStart("neither runc nor crun is there: apt-get install runc")
+
+
+def _check_go() -> None:
+    go = shutil.which("go")
+    if go is None:
+        raise CannotStart("go is missing: Go 1.26 or newer builds the cluster")
+    said = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=False)
+    number = re.match(r"go(\d+)\.(\d+)", said.stdout)
+    if number is None or (int(number[1]), int(number[2])) < _GO:
+        raise CannotStart(f"{go} is {said.stdout.strip() or 'broken'}: Go 1.26 or newer is needed")

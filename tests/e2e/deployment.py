@@ -1,0 +1,72 @@
+"""The plugin's DaemonSet from manifests/base, with the config and the image of these tests."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from kubectl import Kubectl, Object, Refused, eventually
+
+_BASE = Path(__file__).resolve().parents[2] / "manifests" / "base"
+
+
+class Deployment:
+    """The DaemonSet in a namespace of its own."""
+
+    def __init__(self, kubectl: Kubectl, folder: Path, namespace: str, image: str) -> None:
+        self._kubectl = kubectl
+        self._folder = folder
+        self.namespace = namespace
+        self._image = image
+
+    def apply(self, config: str, patch: str = "") -> None:
+        """Roll it out, as `kubectl apply -k` of an overlay."""
+        self._folder.mkdir(exist_ok=True)
+        name, _, tag = self._image.rpartition(":")
+        lines = [
+            f"namespace: {self.namespace}",
+            f"resources: [{os.path.relpath(_BASE, self._folder)}]",
+            "configMapGenerator:",
+            "  - {name: device-plugin, behavior: replace, files: [config.yaml]}",
+            f"images: [{{name: localhost/device-plugin, newName: {name}, newTag: {tag}}}]",
+        ]
+        if patch:
+            (self._folder / "patch.yaml").write_text(patch)
+            lines.append("patches: [{path: patch.yaml, target: {kind: DaemonSet}}]")
+        (self._folder / "kustomization.yaml").write_text("\n".join(lines))
+        (self._folder / "config.yaml").write_text(config)
+        self._kubectl("apply", "-k", str(self._folder))
+
+    def wait_ready(self, timeout: float = 90) -> float:
+        """Until it is rolled out and Ready; returns how many seconds it took."""
+        started = time.monotonic()
+        wait = ["rollout", "status", "daemonset/device-plugin", f"--timeout={timeout:g}s"]
+        try:
+            self._kubectl(*wait, "-n", self.namespace, timeout=timeout + 10)
+        except Refused as why:
+            pytest.fail(f"{why}\n{self._kubectl('describe', 'pods', '-n', self.namespace)}")
+        return time.monotonic() - started
+
+    def restart(self) -> None:
+        self._kubectl("rollout", "restart", "daemonset/device-plugin", "-n", self.namespace)
+
+    def pod(self) -> Object:
+        """The plugin's Pod on the first node."""
+        pods = self._kubectl.get("pods", namespace=self.namespace)["items"]
+        found: Object = eventually(lambda: pods, 30)[0]
+        return found
+
+    def delete_pod(self) -> None:
+        name = self.pod()["metadata"]["name"]
+        self._kubectl("delete", "pod", name, "-n", self.namespace)
+
+    def log(self) -> str:
+        """What the plugin's container has logged; nothing before there is one."""
+        name = self.pod()["metadata"]["name"]
+        try:
+            return self._kubectl("logs", name, "-n", self.namespace)
+        except Refused:
+            return ""
+
+    def delete(self) -> None:
+        self._kubectl("delete", "-k", str(self._folder), "--ignore-not-found", timeout=180)
