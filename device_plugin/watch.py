@@ -114,18 +114,30 @@ class Folders:
         self._changed()
 
     def _add(self, inode: "Inode", folder: str) -> bool:
-        assert self._watch.inotify is not None  # noqa: S101 - set() has asked
+        """Returns whether to look again: the watch is new, or the folder is another one by now."""
         try:
-            os.scandir(folder).close()  # watchdog passes over EACCES in silence
-            self._watched[inode] = self._watch.inotify.add_callback(
-                os.fsencode(folder), _MASK, self, self._id
-            )
+            opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except (FileNotFoundError, NotADirectoryError):
-            return True  # gone again: look again
+            return True
+        except OSError as error:  # EACCES among them, which watchdog passes over in silence
+            self._watch.warn_once(error)
+            return False
+        try:
+            if _inode(os.fstat(opened)) != inode:
+                return True
+            self._watched[inode] = self._watch_open_folder(opened)
         except OSError as error:
             self._watch.warn_once(error)
             return False
+        finally:
+            os.close(opened)
         return True
+
+    def _watch_open_folder(self, opened: int) -> WatchDescriptor:
+        # By its path it might be another folder again, one that is watched already.
+        assert self._watch.inotify is not None  # noqa: S101 - set() has asked
+        path = f"/proc/self/fd/{opened}".encode()
+        return self._watch.inotify.add_callback(path, _MASK, self, self._id)
 
     def _remove(self, descriptor: WatchDescriptor) -> None:
         if self._watch.inotify is not None:
@@ -143,5 +155,9 @@ def _nearest(folder: str) -> tuple[Inode, str]:
         except OSError:
             status = None
         if status is not None and stat.S_ISDIR(status.st_mode):
-            return (status.st_dev, status.st_ino), folder
+            return _inode(status), folder
         folder = os.path.dirname(folder) or "/"
+
+
+def _inode(status: os.stat_result) -> Inode:
+    return status.st_dev, status.st_ino
