@@ -245,6 +245,8 @@ class Server(threading.Thread):
         if self._endpoint is None or self._endpoint.spent:
             self._drop_endpoint()  # with the stream of an earlier registration, if there is one
             return 0
+        if identity(self._kubelet_socket) != kubelet:
+            return 0  # it has come meanwhile: a call to it must not count as one to its predecessor
         self._endpoint.spent = True
         channel = grpc.insecure_channel(
             target(self._kubelet_socket),
