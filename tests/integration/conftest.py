@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -26,6 +27,7 @@ from device_plugin.testing import Container, Created, FakeKubelet, Pod, Registra
 PROGRAM = (sys.executable, "-m", "device_plugin", "run")
 DOMAIN = "example.com"
 NULL = (1, 3)
+_GRPC = re.compile(r"[IWEF]\d{4} .*\.cc:\d+\] ")  # its C core writes lines of its own
 
 Facts = dict[str, Any]
 Value = TypeVar("Value")
@@ -132,7 +134,7 @@ def _parsed(line: str) -> Facts:
     try:
         facts: Facts = json.loads(line)
     except ValueError:
-        return {"raw": line.rstrip()}
+        return {"gRPC" if _GRPC.match(line) else "raw": line.rstrip()}
     return facts
 
 
