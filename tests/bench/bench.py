@@ -23,6 +23,7 @@ from device_plugin.testing import FakeKubelet
 BARE = [sys.executable, str(Path(__file__).with_name("bare.py"))]
 OURS = [str(Path(sys.executable).with_name("device-plugin")), "run", "--http", "127.0.0.1:0"]
 RESOURCES, DEVICES = 8, 100  # for memory and idle CPU
+MANY = 256  # devices in one Allocate
 STARTS, RESTARTS, EVENTS, CALLS = 11, 15, 200, 400
 IDLE = 20.0  # seconds
 
@@ -32,7 +33,8 @@ def main() -> None:
     start()
     with ptys(DEVICES) as nodes:
         footprint(nodes)
-        allocate(nodes, [1, DEVICES])
+    with ptys(MANY) as nodes:
+        allocate(nodes, [1, MANY])
     events()
     restarts()
     many_ids()
@@ -103,7 +105,7 @@ def allocate(nodes: list[str], sizes: list[int]) -> None:
                         stubs[which].Allocate(request)
                         times[which].append(time.monotonic() - started)
                 row(
-                    f"Allocate, {size} devices, p50",
+                    f"Allocate, {size} device{'s' if size > 1 else ''}, p50",
                     ms(median(times[0])),
                     ms(median(times[1])),
                     ratio(*times),
