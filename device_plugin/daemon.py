@@ -204,6 +204,7 @@ class Daemon:
     def _watch_plugin_folder(self) -> None:
         if self._plugins.set([os.fspath(self._options.device_plugin_dir)]):
             self._wake_servers()
+            self._post(_Event.FOLDER)  # for what came before the new watch: a folder below, perhaps
 
     def _wake_servers(self) -> None:
         for server in self._servers:
