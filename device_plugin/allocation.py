@@ -14,7 +14,7 @@ import msgspec
 
 from device_plugin.config import Mount, Resource
 from device_plugin.device import ID_LIMIT, Device, Node
-from device_plugin.inventory import Snapshot
+from device_plugin.listing import Snapshot
 from device_plugin.template import Template
 
 _WAYS = 4000  # device groups, to look at when packing: a few milliseconds
@@ -22,6 +22,15 @@ _WAYS = 4000  # device groups, to look at when packing: a few milliseconds
 
 class Refused(Exception):  # noqa: N818 - an answer: users read it in `kubectl describe pod`
     """Why these IDs cannot be given to a container, in one sentence."""
+
+
+class Unknown(Refused):
+    """The ID was never listed here."""
+
+    def __init__(self, resource: str, id_: str) -> None:
+        shown = id_[:ID_LIMIT]
+        super().__init__(f"{resource} has no device {shown!r}: did another plugin list it?")
+        self.id = id_
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -125,8 +134,7 @@ def shares(resource: Resource, snapshot: Snapshot, ids: Iterable[str]) -> list[S
     by_id, wanted = snapshot.by_id, set(ids)
     unknown = wanted - by_id.keys()
     if unknown:
-        shown = min(unknown)[:ID_LIMIT]
-        raise Refused(f"{resource.name} has no device {shown!r}: did another plugin list it?")
+        raise Unknown(resource.name, min(unknown))
     given: list[Share] = []
     indices: dict[str, int] = {}
     for id_ in sorted(wanted, key=snapshot.positions.__getitem__):
@@ -247,5 +255,5 @@ def _template(text: str) -> Template:
     return Template.parse(text)
 
 
-def _text(value: str | int | bool) -> str:  # noqa: FBT001
+def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,4 +1,4 @@
-"""The command line: `device-plugin COMMAND`. Every flag is also read from DEVICE_PLUGIN_<FLAG>.
+"""The command line: `device-plugin COMMAND`.
 
 Commands import what they need when they run: `check` needs no gRPC, the daemon no tables.
 """
@@ -6,43 +6,39 @@ Commands import what they need when they run: `check` needs no gRPC, the daemon 
 
 import argparse
 import os
-import re
 import signal
 import sys
 import threading
-from collections.abc import Callable
-from pathlib import Path
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from device_plugin import __version__, config
+from device_plugin import __version__, commands, config
 from device_plugin.config import Checked
+from device_plugin.exit_codes import BAD_CONFIG, FAILED, OK
 
 if TYPE_CHECKING:
     from device_plugin.daemon import Daemon
 
-OK, FAILED, BAD_CONFIG = 0, 1, 2
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
-_EPILOG = """\
-Every flag is also read from the environment: --log-level from DEVICE_PLUGIN_LOG_LEVEL.
-exit codes: 0 done; 1 not done, stderr says why; 2 the config or the command line is wrong
-"""
-_LEVELS = ("debug", "info", "warning", "error")
-_PORT, _MAX_PORT = re.compile("[0-9]{1,5}"), 65535
-_KUBELET_ROOT = "/var/lib/kubelet"
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     # gRPC's C core writes plain lines of its own to stderr, into the midst of JSON.
-    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
-    arguments = _parser().parse_args(argv)
-    command: Callable[[argparse.Namespace], int] = arguments.command
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    words = sys.argv[1:] if argv is None else argv
+    named = [word for word in words[:1] if word in commands.COMMANDS]
+    arguments = commands.parser(*named).parse_args(words)
     try:
-        return command(arguments)
+        code = _COMMANDS[arguments.command](arguments)
+        sys.stdout.flush()
     except BrokenPipeError:  # `device-plugin discover ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
+    return code
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -53,23 +49,23 @@ def _run(arguments: argparse.Namespace) -> int:
 
     from device_plugin import log
     from device_plugin.daemon import CannotStart, Daemon, Options
+    from device_plugin.reload import ConfigInUse, report
 
     log.configure(arguments.log_level, as_json=arguments.log_format == "json")
     logger = structlog.get_logger()
     checked = config.read(arguments.config)
-    for problem in checked.problems:
-        event = "resource refused" if checked.config and problem.resource else "config refused"
-        logger.error(event, resource=problem.resource, problem=str(problem))
+    report(checked)
     if checked.config is None:
         return BAD_CONFIG
     options = Options(
         device_plugin_dir=arguments.device_plugin_dir,
+        kubelet_root=arguments.kubelet_root,
         host_root=arguments.host_root,
         state_dir=arguments.state_dir,
         http=arguments.http,
     )
-    daemon = Daemon(checked.config, options, checked.problems)
-    threading.Thread(target=_stop_on_signal, args=(daemon,), name="signals", daemon=True).start()
+    daemon = Daemon(ConfigInUse(arguments.config, checked), options)
+    threading.Thread(target=_heed_signals, args=(daemon,), name="signals", daemon=True).start()
     try:
         daemon.start()
     except CannotStart as why:
@@ -84,11 +80,13 @@ def _run(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _stop_on_signal(daemon: "Daemon") -> None:
-    """The first signal stops the daemon, the next one ends the process as it is."""
-    signal.sigwait(_SIGNALS)
+def _heed_signals(daemon: "Daemon") -> None:
+    """SIGHUP reads the config again; the first other stops the daemon, the next one ends it."""
+    while signal.sigwait(_SIGNALS) == signal.SIGHUP:
+        daemon.reload()
     daemon.stop()
-    signal.sigwait(_SIGNALS)
+    while signal.sigwait(_SIGNALS) == signal.SIGHUP:
+        pass  # there is nothing left to read it for
     os._exit(FAILED)
 
 
@@ -109,7 +107,22 @@ def _discover(arguments: argparse.Namespace) -> int:
     if checked.config is not None:
         survey = dry_run.Survey(checked.config, arguments.host_root)
         print(dry_run.DISCOVERED[arguments.output](survey))
-        print(*survey.notes(), sep="\n", end="\n" if survey.notes() else "", file=sys.stderr)
+        _tell(survey.notes())
+    return code
+
+
+def _explain(arguments: argparse.Namespace) -> int:
+    from device_plugin import explain
+
+    checked = config.read(arguments.config)
+    code = _complain(checked)
+    if checked.config is None:
+        return code
+    try:
+        print(explain.of(arguments.what, checked.config, arguments.host_root))
+    except explain.NothingToExplain as why:
+        _tell([why])
+        return FAILED
     return code
 
 
@@ -125,9 +138,9 @@ def _allocate(arguments: argparse.Namespace) -> int:
     try:
         allocated = survey.allocate(arguments.resource, arguments.count)
     except Refused as why:
-        print(why, *survey.notes(arguments.resource), sep="\n", file=sys.stderr)
+        _tell([why, *survey.notes(arguments.resource)])
         return FAILED
-    print(allocated.reason, file=sys.stderr)
+    _tell([allocated.reason])
     print(dry_run.ALLOCATED[arguments.output](allocated))
     return code
 
@@ -138,195 +151,133 @@ def _demo(arguments: argparse.Namespace) -> int:
     return demo.run(arguments.config)
 
 
+def _status(arguments: argparse.Namespace) -> int:
+    from device_plugin import status, status_table
+
+    def answer() -> status.Answer:
+        return status.ask(arguments.state_dir, {"command": "status"})
+
+    if arguments.watch:
+        render = status_table.WATCHED[arguments.output]
+        return _watch(lambda: render(answer()))
+    render = status_table.RENDERED[arguments.output]
+    return _asked(lambda: print(render(answer())))
+
+
+def _watch(show: Callable[[], str]) -> int:
+    """Print it each second until Ctrl-C. A daemon that restarts is waited for."""
+    from device_plugin.status import Unreachable
+
+    clear = "\x1b[H\x1b[2J\x1b[3J" if sys.stdout.isatty() else ""
+    with suppress(KeyboardInterrupt):
+        while True:
+            try:
+                text = show()
+            except Unreachable as why:
+                text = str(why)
+            print(f"{clear}{text}", flush=True)
+            time.sleep(1)
+    return OK
+
+
+def _disable(arguments: argparse.Namespace) -> int:
+    return _order(arguments, reason=arguments.reason)
+
+
+def _enable(arguments: argparse.Namespace) -> int:
+    return _order(arguments)
+
+
+def _order(arguments: argparse.Namespace, **more: str) -> int:
+    from device_plugin import status
+
+    request = {"command": arguments.command, "device": arguments.id, **more}
+    code = _asked(lambda: status.ask(arguments.state_dir, request))
+    if code == OK:
+        print(f"{arguments.id} is {arguments.command}d")
+    return code
+
+
+def _asked(ask: Callable[[], object]) -> int:
+    """Ask the daemon, and say why there is no answer."""
+    from device_plugin.status import Refusal, Unreachable
+
+    try:
+        ask()
+    except (Refusal, Unreachable) as why:
+        _tell([why])
+        return FAILED
+    return OK
+
+
+def _convert(arguments: argparse.Namespace) -> int:
+    from device_plugin import convert
+
+    try:
+        converted = convert.convert(arguments.file, arguments.domain)
+    except convert.Unknown as why:
+        _tell([why])
+        return BAD_CONFIG
+    print(converted.text)
+    _tell(converted.left_out)
+    return FAILED if converted.left_out else OK
+
+
+def _manifests(arguments: argparse.Namespace) -> int:
+    from device_plugin import manifests
+
+    checked = config.read(arguments.config)
+    if _complain(checked) != OK or checked.config is None:
+        return BAD_CONFIG
+    names = [resource.name for resource in checked.config.resources]
+    try:
+        made = manifests.make(arguments.config, names, arguments.namespace, arguments.image)
+    except manifests.Unfit as why:
+        _tell([why])
+        return FAILED
+    print(made)
+    _tell(manifests.warnings(arguments.image))
+    return OK
+
+
+def _schema(_: argparse.Namespace) -> int:
+    import json
+
+    from device_plugin.config.schema import schema
+
+    print(json.dumps(schema(), indent=2))
+    return OK
+
+
+def _completion(arguments: argparse.Namespace) -> int:
+    from device_plugin import completion
+
+    print(completion.SCRIPTS[arguments.shell](commands.parser()))
+    return OK
+
+
 def _complain(checked: Checked) -> int:
-    for problem in checked.problems:
-        print(problem, file=sys.stderr)
+    _tell(checked.problems)
     return BAD_CONFIG if checked.problems else OK
 
 
-class _Commands:
-    """The parser and its subcommands."""
-
-    def __init__(self) -> None:
-        self.parser = argparse.ArgumentParser(
-            prog="device-plugin",
-            description="Any Linux device as a Kubernetes extended resource, from one YAML file.",
-            epilog=_EPILOG,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        self.parser.add_argument("--version", action="version", version=__version__)
-        self._commands = self.parser.add_subparsers(
-            title="commands", metavar="COMMAND", required=True
-        )
-
-    def add(
-        self, name: str, command: Callable[[argparse.Namespace], int], does: str, example: str
-    ) -> argparse.ArgumentParser:
-        parser = self._commands.add_parser(
-            name,
-            help=does,
-            description=does,
-            epilog=f"example: device-plugin {name} {example}".rstrip(),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        parser.set_defaults(command=command)
-        return parser
+def _tell(lines: Iterable[object]) -> None:
+    for line in lines:
+        print(line, file=sys.stderr)
 
 
-def _parser() -> argparse.ArgumentParser:
-    commands = _Commands()
-    run = commands.add("run", _run, "the daemon, one per node", "--config config.yaml")
-    _add_run_flags(run)
-    check = commands.add(
-        "check", _check, "validate a config: every problem, with its place", "config.yaml"
-    )
-    check.add_argument("file", type=Path, metavar="FILE")
-    discover = commands.add(
-        "discover", _discover, "what this node would advertise now", "--config config.yaml -o json"
-    )
-    _add_look_flags(discover, "table", "json")
-    allocate = commands.add(
-        "allocate",
-        _allocate,
-        "what a container would get, as a dry run",
-        "--config config.yaml example.com/fuse --count 2",
-    )
-    _add_look_flags(allocate, "table", "json", "yaml")
-    allocate.add_argument("resource", metavar="RESOURCE", help="such as example.com/fuse")
-    _flag(allocate, "--count", type=_count, metavar="N", default="1", help="how many (default 1)")
-    demo = commands.add(
-        "demo", _demo, "real devices behind an embedded kubelet: no cluster, no root", ""
-    )
-    _flag(demo, "--config", type=Path, metavar="FILE", help="a config instead of the built-in one")
-    return commands.parser
-
-
-def _add_run_flags(run: argparse.ArgumentParser) -> None:
-    _flag(run, "--config", type=Path, metavar="FILE", required=True, help="the YAML file")
-    folder = {"type": _folder, "metavar": "DIR"}
-    _flag(
-        run,
-        "--device-plugin-dir",
-        default=f"{_KUBELET_ROOT}/device-plugins",
-        help="the kubelet's folder of plugin sockets (default %(default)s)",
-        **folder,
-    )
-    _flag(
-        run,
-        "--kubelet-root",
-        default=_KUBELET_ROOT,
-        help="the kubelet's root folder; nothing reads it yet (default %(default)s)",
-        **folder,
-    )
-    _add_host_root(run)
-    _flag(
-        run,
-        "--state-dir",
-        default="/var/lib/device-plugin",
-        help="for what outlives the process; one daemon each (default %(default)s)",
-        **folder,
-    )
-    _flag(
-        run,
-        "--http",
-        type=address,
-        metavar="[HOST]:PORT|off",
-        default=":8080",
-        help="/healthz, /readyz and /metrics (default %(default)s)",
-    )
-    _flag(
-        run,
-        "--log-format",
-        type=_one_of("json", "console"),
-        metavar="json|console",
-        default="console" if sys.stderr and sys.stderr.isatty() else "json",
-        help="default: console on a terminal, json elsewhere",
-    )
-    _flag(
-        run,
-        "--log-level",
-        type=_one_of(*_LEVELS),
-        metavar="|".join(_LEVELS),
-        default="info",
-        help="default %(default)s",
-    )
-
-
-def _add_look_flags(parser: argparse.ArgumentParser, *outputs: str) -> None:
-    _flag(parser, "--config", type=Path, metavar="FILE", required=True, help="the YAML file")
-    _add_host_root(parser)
-    _flag(
-        parser,
-        "--output",
-        "-o",
-        type=_one_of(*outputs),
-        metavar="|".join(outputs),
-        default="table",
-        help="default %(default)s",
-    )
-
-
-def _add_host_root(parser: argparse.ArgumentParser) -> None:
-    _flag(
-        parser,
-        "--host-root",
-        type=_existing_folder,
-        metavar="DIR",
-        default="/",
-        help="where the host's /dev and /sys are seen (default %(default)s)",
-    )
-
-
-def _flag(parser: argparse.ArgumentParser, flag: str, *short: str, **settings: object) -> None:
-    """An argument whose default the environment may set."""
-    value = os.environ.get("DEVICE_PLUGIN_" + flag.lstrip("-").replace("-", "_").upper())
-    if value is not None:
-        settings |= {"default": value, "required": False}
-    parser.add_argument(*short, flag, **settings)  # type: ignore[arg-type]
-
-
-# argparse applies `type` to defaults too, so values from the environment pass these as well.
-
-
-def _one_of(*words: str) -> Callable[[str], str]:
-    def choose(text: str) -> str:
-        if text not in words:
-            raise argparse.ArgumentTypeError(f"{text!r}: choose from {', '.join(words)}")
-        return text
-
-    return choose
-
-
-def _folder(text: str) -> Path:
-    if not text:
-        raise argparse.ArgumentTypeError("it is empty: name a folder")
-    return Path("/" + os.path.abspath(text).lstrip("/"))
-
-
-def _existing_folder(text: str) -> str:
-    folder = _folder(text)
-    if not folder.is_dir():
-        raise argparse.ArgumentTypeError(f"{text} is no folder: is the host's /dev mounted below?")
-    return str(folder)
-
-
-def address(text: str) -> tuple[str, int] | None:
-    """`:8080`, `127.0.0.1:8080` or `[::1]:8080` as host and port; None for `off`."""
-    if text == "off":
-        return None
-    host, colon, port = text.rpartition(":")
-    is_port = colon and _PORT.fullmatch(port) and int(port) <= _MAX_PORT
-    in_brackets = host.startswith("[") and host.endswith("]")
-    if not is_port or (":" in host) != in_brackets:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no address: write :8080, 127.0.0.1:8080 or off"
-        )
-    return host.strip("[]"), int(port)
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or not 1 <= len(text) <= 9 or int(text) < 1:  # noqa: PLR2004
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1")
-    return int(text)
+_COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
+    "run": _run,
+    "check": _check,
+    "discover": _discover,
+    "explain": _explain,
+    "allocate": _allocate,
+    "demo": _demo,
+    "status": _status,
+    "disable": _disable,
+    "enable": _enable,
+    "convert": _convert,
+    "manifests": _manifests,
+    "schema": _schema,
+    "completion": _completion,
+}

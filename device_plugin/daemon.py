@@ -1,7 +1,8 @@
 """The daemon: wiring, and one loop that looks again whenever something says so.
 
-watch (inotify) ─> "look again" ─> discover ─> check_moved ─> inventory ─> plugin streams
+watch (inotify) ─> "look again" ─> upkeep: discovery, holders, disabled ─> inventory ─> streams
 watch (inotify) ─> "look again" ─> servers (our socket, kubelet.sock)
+watch (inotify) ─> "read again" ─> the config ─> resources served
 """
 
 import fcntl
@@ -9,7 +10,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from enum import Enum, auto
 from functools import partial
 from pathlib import Path
@@ -18,22 +19,27 @@ from typing import TYPE_CHECKING
 import msgspec
 import structlog
 
-from device_plugin.config import Config, Problem, Resource
-from device_plugin.discovery import discover
+from device_plugin.config import Config, Resource
 from device_plugin.endpoint import remove_leftovers
-from device_plugin.health import HandedOut, check_moved
 from device_plugin.host import Host
-from device_plugin.inventory import Change, Inventory, Update
+from device_plugin.inventory import Inventory
 from device_plugin.metrics import Metrics
+from device_plugin.pages import Pages
 from device_plugin.plugin import Plugin
+from device_plugin.podresources import SOCKET, Holdings, PodResources
+from device_plugin.reload import ConfigInUse
 from device_plugin.server import Server
+from device_plugin.state import Disabled, HandedOut
+from device_plugin.upkeep import Upkeep
 from device_plugin.watch import Folders, Watch
 
 if TYPE_CHECKING:
     from device_plugin.http import WebServer
+    from device_plugin.status import StatusServer
 
-_MAX_NAMED = 20  # devices or notes in one go
 _TURN = 5.0  # seconds that the loop may take for a turn before /healthz says so
+_FIRST_ANSWER = 0.2  # seconds to wait at start for the kubelet to say who holds what
+_REREAD = 0.1  # seconds between two readings of the config
 
 _log = structlog.get_logger()
 
@@ -46,70 +52,94 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Where things are on this node."""
 
     device_plugin_dir: Path = Path("/var/lib/kubelet/device-plugins")
+    kubelet_root: Path = Path("/var/lib/kubelet")
     host_root: str = "/"
     state_dir: Path = Path("/var/lib/device-plugin")
     http: tuple[str, int] | None = ("", 8080)
 
 
 class _Event(Enum):
+    CONFIG = auto()  # read it again, if it has changed
     LOOK = auto()  # at the devices
-    FOLDER = auto()  # at the kubelet's folder: is it the one that we watch
-    WEB = auto()  # serve HTTP, if that is not done yet
+    HELD = auto()  # the kubelet has answered who holds what, or has not
+    FOLDERS = auto()  # the kubelet's and the config's: are they the ones that we watch
+    PAGES = auto()  # serve HTTP and the status socket, if that is not done yet
     STOP = auto()
 
 
-_AUDIT = (_Event.FOLDER, _Event.LOOK, _Event.WEB)
+_AUDIT = (_Event.FOLDERS, _Event.CONFIG, _Event.LOOK, _Event.PAGES)
 
 
 class Daemon:
     """One per node: `start`, then `run` until `stop`, then `close`."""
 
-    def __init__(self, config: Config, options: Options, refused: Iterable[Problem] = ()) -> None:
-        self._config = config
+    def __init__(self, in_use: ConfigInUse, options: Options) -> None:
+        self._in_use = in_use
         self._options = options
-        self._refused = tuple(refused)  # problems of resources that had to be left out
         self._host = Host(options.host_root)
         self._events: queue.SimpleQueue[_Event | threading.Event] = queue.SimpleQueue()
         self._pending: set[_Event] = set()
-        self._said: dict[str, list[str]] = {}
-        self.inventory = Inventory(resource.name for resource in config.resources)
+        self._later: dict[_Event, float] = {}  # to be posted, and when
+        self._reread_after = 0.0
+        self._said: dict[str, str] = {}
+        self._inventory = Inventory()
         self._metrics = Metrics()
+        self._resources: dict[str, Resource] = {}  # served, in the form that they had last
+        self._servers: dict[str, Server] = {}
+        self._pods = PodResources(
+            options.kubelet_root / SOCKET,
+            in_use.config.audit_interval,
+            partial(self._post, _Event.HELD),
+        )
         self._watch = Watch()
         self._devices = Folders(self._watch, partial(self._post, _Event.LOOK))
-        self._plugins = Folders(self._watch, self._plugin_folder_changed)
-        self._servers: list[Server] = []
+        self._config_folders = Folders(
+            self._watch, partial(self._post, _Event.CONFIG), contents=True
+        )
+        self._kubelet_folders = Folders(self._watch, self._kubelet_folder_changed)
         self._web: WebServer | None = None
+        self._status: StatusServer | None = None
 
     def start(self) -> None:
         """Advertise the devices that are there now. Raises CannotStart."""
         self._lock = _lock(self._options.state_dir)
-        try:
-            self._handed_out = HandedOut(self._options.state_dir)
-        except OSError as error:  # a full disk must not cost the node its devices
-            _log.error("cannot remember what was handed out", error=str(error))
-            self._handed_out = HandedOut(None)
+        self._pods.start()
+        self._handed_out = _handed_out(self._options.state_dir)
+        disabled = _disabled(self._options.state_dir)
+        self._upkeep = Upkeep(
+            self._host, self._inventory, self._handed_out, disabled, self._metrics
+        )
+        self._pages = Pages(
+            config=self._in_use,
+            inventory=self._inventory,
+            upkeep=self._upkeep,
+            pods=self._pods,
+            disabled=disabled,
+            servers=lambda: list(self._servers.values()),
+            look=partial(self._turned, _Event.LOOK),
+        )
         for name in remove_leftovers(self._options.device_plugin_dir):
             _log.info("removed a socket of an earlier process", socket=name)
-        self._look_at_devices()
-        self._servers = [self._server(resource) for resource in self._config.resources]
-        for server in self._servers:
-            server.start()
-        self._metrics.collect_from(self.inventory, lambda: self._servers)
+        self._upkeep.look(self._in_use.config)
+        self._pods.wait(0.0, _FIRST_ANSWER)  # at once if there is nobody to ask
+        if self._pods.latest is not None and self._take_holdings(self._pods.latest):
+            self._upkeep.look(self._in_use.config)
+        self._serve_resources()
         for event in _AUDIT:
             self._post(event)
 
     def run(self) -> None:
         """Turn until `stop`."""
-        audit_at = time.monotonic() + self._config.audit_interval
+        audit_at = time.monotonic() + self._in_use.config.audit_interval
         while True:
             now = time.monotonic()
             if now >= audit_at:  # events are hints: whatever they missed is found here
-                audit_at = now + self._config.audit_interval
-                for due in _AUDIT:
-                    self._post(due)
-                self._wake_servers()
+                audit_at = now + self._in_use.config.audit_interval
+                self._audit()
+            self._post_due(now)
             try:
-                event = self._events.get(timeout=max(0, audit_at - now))
+                wait = min([audit_at, *self._later.values()]) - now
+                event = self._events.get(timeout=max(0, wait))
             except queue.Empty:
                 continue
             if event is _Event.STOP:
@@ -123,15 +153,21 @@ class Daemon:
         """Let `run` return; callable from anywhere, a signal handler too."""
         self._post(_Event.STOP)
 
+    def reload(self) -> None:
+        """Read the config again, if it has changed; callable from anywhere."""
+        self._post(_Event.CONFIG)
+
     def close(self) -> None:
         """Take the sockets away, end the streams, free the state folder."""
-        for server in self._servers:
+        self._pods.stop()
+        for server in self._servers.values():
             server.stop()
-        for server in self._servers:
+        for server in self._servers.values():
             server.join()
         self._watch.close()
-        if self._web is not None:
-            self._web.stop()
+        for pages in (self._web, self._status):
+            if pages is not None:
+                pages.stop()
         self._handed_out.close()
         os.close(self._lock)
 
@@ -141,117 +177,182 @@ class Daemon:
             self._pending.add(event)
             self._events.put(event)
 
+    def _post_due(self, now: float) -> None:
+        for event in [event for event, at in self._later.items() if now >= at]:
+            del self._later[event]
+            self._post(event)
+
+    def _audit(self) -> None:
+        for due in _AUDIT:
+            self._post(due)
+        self._wake_servers()
+
     def _turn(self, event: _Event | threading.Event) -> None:
         if isinstance(event, threading.Event):
-            event.set()  # /healthz asks whether the loop turns
+            event.set()  # somebody asks whether the loop turns
             return
         self._pending.discard(event)
         if event is _Event.LOOK:
             self._look()
-        elif event is _Event.FOLDER:
-            self._watch_plugin_folder()
+        elif event is _Event.HELD:
+            self._take_answer()
+        elif event is _Event.CONFIG:
+            self._reread()
+        elif event is _Event.FOLDERS:
+            self._watch_folders()
         else:
-            self._start_web()
+            self._serve_pages()
 
-    def _look(self) -> None:
-        folders = self._look_at_devices()
+    def _turned(self, event: _Event | None = None) -> bool:
+        """Wait until the loop has turned, and has done this by then; for other threads."""
+        if event is not None:
+            self._post(event)
+        turned = threading.Event()
+        self._events.put(turned)
+        return turned.wait(_TURN)
+
+    def _look(self, before: Config | None = None) -> None:
+        folders = self._upkeep.look(self._in_use.config, before)
+        self._serve_resources()
         if self._devices.set(map(self._host.local, folders)):
             self._post(_Event.LOOK)  # for what happened before the new watch
 
-    def _look_at_devices(self) -> set[str]:
-        look = self._host.look()
-        everything = discover(look, self._config)
-        found = {c.device.id for one in everything.values() for c in one.candidates}
-        for name, discovered in everything.items():
-            candidates = [check_moved(look, c, self._handed_out) for c in discovered.candidates]
-            candidates += self._handed_out.absent(name, found)
-            self._report(name, discovered.notes, self.inventory.replace(name, candidates))
-        return look.folders
+    def _take_answer(self) -> None:
+        problem = self._pods.problem
+        if self._said.get("pods") != problem:
+            self._said["pods"] = problem
+            if problem:
+                _log.warning("nobody says who holds which device", reason=problem)
+        if self._pods.latest is not None and not problem and self._take_holdings(self._pods.latest):
+            self._post(_Event.LOOK)
+        self._stop_idle()
 
-    def _report(self, resource: str, notes: list[str], update: Update) -> None:
-        """Log what is new, once."""
-        log = _log.bind(resource=resource)
-        added = [change.listed.device.id for change in update.changes if change.before is None]
-        if added:
-            log.info("devices added", count=len(added), devices=added[:_MAX_NAMED])
-        for change in update.changes:
-            _report_health(log, change)
-        notes = notes + update.notes
-        if notes != self._said.get(resource, []):
-            self._said[resource] = notes
-            for note in notes[:_MAX_NAMED]:
-                log.warning("not offered", reason=note)
-            if notes[_MAX_NAMED:]:
-                log.warning("not offered", reason=f"and {len(notes) - _MAX_NAMED} more like these")
+    def _take_holdings(self, holdings: Holdings) -> bool:
+        streaming = [name for name, server in self._servers.items() if server.streams]
+        return self._upkeep.take(holdings, self._in_use.config.removed_grace, streaming)
 
-    def _server(self, resource: Resource) -> Server:
-        def make_plugin(changed: Callable[[], None]) -> Plugin:
-            return Plugin(
-                resource=resource,
-                inventory=self.inventory,
-                host=self._host,
-                handed_out=self._handed_out,
-                metrics=self._metrics,
-                changed=changed,
-            )
+    def _reread(self) -> None:
+        """Take a new config; not more often than it can be worth it."""
+        now = time.monotonic()
+        if now < self._reread_after:
+            self._later[_Event.CONFIG] = self._reread_after
+            return
+        self._reread_after = now + _REREAD
+        was, before = self._in_use.sha256_read, self._in_use.reread()
+        if self._in_use.sha256_read != was:
+            self._metrics.reloaded("applied" if before is not None else "refused")
+            self._post(_Event.FOLDERS)  # the file may be elsewhere by now
+        if before is None:
+            return
+        _log.info("config applied", sha256=self._in_use.sha256)
+        self._pods.interval = self._in_use.config.audit_interval
+        self._look(before)
 
-        return Server(resource.name, self._options.device_plugin_dir, make_plugin)
+    def _serve_resources(self) -> None:
+        """Start what is new; what the config dropped is served until nothing of it is listed."""
+        self._resources |= {resource.name: resource for resource in self._in_use.config.resources}
+        for name in self._inventory.resources:
+            if name not in self._servers:
+                self._resources.setdefault(name, Resource(name, devices=()))
+                self._servers[name] = Server(
+                    name, self._options.device_plugin_dir, self._plugin, self._metrics
+                )
+                self._servers[name].start()
+        self._stop_idle()
 
-    def _plugin_folder_changed(self) -> None:
+    def _stop_idle(self) -> None:
+        in_config = {resource.name for resource in self._in_use.config.resources}
+        for name in self._servers.keys() - in_config:
+            if not self._inventory.snapshot(name).devices:
+                server = self._servers.pop(name)
+                server.stop()
+                server.join()
+                self._inventory.remove(name)
+                del self._resources[name]
+                _log.info("no longer served", resource=name, reason="nothing of it is left")
+
+    def _plugin(self, resource: str, changed: Callable[[], None]) -> Plugin:
+        return Plugin(
+            resource=lambda: self._resources[resource],
+            inventory=self._inventory,
+            host=self._host,
+            handed_out=self._handed_out,
+            metrics=self._metrics,
+            changed=changed,
+            suspect=partial(self._upkeep.suspect, resource),
+        )
+
+    def _kubelet_folder_changed(self) -> None:
         self._wake_servers()
-        self._post(_Event.FOLDER)
+        self._pods.wake()
+        self._post(_Event.FOLDERS)
 
-    def _watch_plugin_folder(self) -> None:
-        if self._plugins.set([os.fspath(self._options.device_plugin_dir)]):
-            self._wake_servers()
-            self._post(_Event.FOLDER)  # for what came before the new watch: a folder below, perhaps
+    def _watch_folders(self) -> None:
+        pods = (self._options.kubelet_root / SOCKET).parent
+        if self._kubelet_folders.set(map(os.fspath, (self._options.device_plugin_dir, pods))):
+            self._kubelet_folder_changed()  # for what came before the new watch
+        if self._config_folders.set(self._in_use.folders):
+            self._post(_Event.CONFIG)
+            self._post(_Event.FOLDERS)
 
     def _wake_servers(self) -> None:
-        for server in self._servers:
+        for server in list(self._servers.values()):
             server.wake()
 
-    def _start_web(self) -> None:
-        """Devices come first: without its address the daemon runs on, and tries again."""
-        if self._options.http is None or self._web is not None:
-            return
-        from device_plugin.http import WebServer  # noqa: PLC0415 - after the first registrations
+    def _serve_pages(self) -> None:
+        """Devices come first: without its addresses the daemon runs on, and tries again."""
+        # Imported here, after the first registrations.
+        if self._options.http is not None and self._web is None:
+            from device_plugin.exposition import Exposition  # noqa: PLC0415
+            from device_plugin.http import WebServer  # noqa: PLC0415
 
-        pages = {"/healthz": self._healthz, "/readyz": self._readyz, "/metrics": self._exposition}
-        try:
-            self._web = WebServer(self._options.http, pages)
-        except OSError as error:
-            reason = f"{error.strerror}: choose another address with --http, or --http off"
-            if self._said.get("http") != [reason]:
-                self._said["http"] = [reason]
-                _log.error("no HTTP", address=self._options.http, reason=reason)
-        else:
-            _log.info("serving HTTP", port=self._web.port)
+            exposition = Exposition(self._metrics, self._pages)
+            pages = {
+                "/healthz": self._healthz,
+                "/readyz": self._pages.readyz,
+                "/metrics": lambda: (True, exposition.text()),
+            }
+            try:
+                self._web = WebServer(self._options.http, pages)
+                _log.info("serving HTTP", port=self._web.port)
+            except OSError as error:
+                reason = f"{error.strerror}: choose another address with --http, or --http off"
+                self._complain("no HTTP", reason, address=self._options.http)
+        if self._status is None:
+            from device_plugin.status import StatusServer  # noqa: PLC0415
+
+            try:
+                self._status = StatusServer(self._options.state_dir, self._pages.answer)
+            except OSError as error:
+                reason = f"{error}: choose another folder with --state-dir"
+                self._complain("no status socket", reason)
+
+    def _complain(self, event: str, reason: str, **facts: object) -> None:
+        """Log a reason once, for as long as it is the reason."""
+        if self._said.get(event) != reason:
+            self._said[event] = reason
+            _log.error(event, reason=reason, **facts)
 
     def _healthz(self) -> tuple[bool, str]:
-        turned = threading.Event()
-        self._events.put(turned)
-        dead = [server.resource for server in self._servers if not server.is_alive()]
-        if not turned.wait(_TURN):
+        dead = [name for name, server in list(self._servers.items()) if not server.is_alive()]
+        if not self._turned():
             return False, f"the loop has not turned for {_TURN:g} s\n"
         return not dead, "".join(f"{name}: its thread has ended\n" for name in dead) or "ok\n"
 
-    def _readyz(self) -> tuple[bool, str]:
-        problems = [f"{s.resource}: {s.problem}" for s in self._servers if s.problem]
-        problems += [f"{p.resource}: left out: {p}" for p in self._refused]
-        return not problems, "".join(f"{line}\n" for line in problems) or "ok\n"
 
-    def _exposition(self) -> tuple[bool, str]:
-        return True, self._metrics.exposition().decode()
+def _handed_out(folder: Path) -> HandedOut:
+    try:
+        return HandedOut(folder)
+    except OSError as error:  # a full disk must not cost the node its devices
+        _log.error("cannot remember what was handed out", error=str(error))
+        return HandedOut(None)
 
 
-def _report_health(log: structlog.typing.FilteringBoundLogger, change: Change) -> None:
-    listed = change.listed
-    if listed.reason == (change.before.reason if change.before is not None else ""):
-        return
-    if listed.healthy:
-        log.info("device healthy", device=listed.device.id)
-    else:
-        log.warning("device unhealthy", device=listed.device.id, reason=listed.reason)
+def _disabled(folder: Path) -> Disabled:
+    try:
+        return Disabled(folder)
+    except (OSError, ValueError) as error:
+        raise CannotStart(f"cannot read which devices are disabled: {error}") from None
 
 
 def _lock(folder: Path) -> int:

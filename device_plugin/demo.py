@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import Self
 
 from device_plugin import config, log
-from device_plugin.config import Checked, Config
+from device_plugin.config import Config
 from device_plugin.daemon import CannotStart, Daemon, Options
-from device_plugin.dry_run import table
+from device_plugin.exit_codes import BAD_CONFIG, FAILED, OK
+from device_plugin.reload import ConfigInUse
+from device_plugin.table import table
 from device_plugin.testing import AdmissionError, Container, Created, FakeKubelet, Pod
 
-OK, FAILED, BAD_CONFIG = 0, 1, 2
 _WAIT = 10.0  # seconds for anything that takes milliseconds
 _MAX_PAIRS = 64  # somebody else may have taken the number meanwhile
 _SERIAL = "example.com/serial"
@@ -55,21 +56,24 @@ resources:
 def run(path: Path | None) -> int:
     """Show everything once, with the built-in config or the one at `path`."""
     log.configure("error", as_json=False)
-    if path is None:
-        with _Stick() as stick:
-            text = _CONFIG.format(serial=stick.node)
-            return _session(config.check(text.encode(), "demo.yaml"), text, stick)
-    return _session(config.read(path), "", None)
+    with _folder() as folder, _Stick() as stick:
+        if path is not None:
+            return _session(path, folder, "", None)
+        text = _CONFIG.format(serial=stick.node)
+        file = folder / "config.yaml"
+        file.write_text(text)
+        return _session(file, folder, text, stick)
 
 
-def _session(checked: Checked, text: str, stick: "_Stick | None") -> int:
+def _session(path: Path, folder: Path, text: str, stick: "_Stick | None") -> int:
+    checked = config.read(path)
     for problem in checked.problems:
         print(problem, file=sys.stderr)
     if checked.config is None:
         return BAD_CONFIG
-    with _folder() as folder, FakeKubelet(folder / "device-plugins") as kubelet:
+    with FakeKubelet(folder / "device-plugins", root=folder) as kubelet:
         try:
-            with _plugin(checked.config, folder):
+            with _plugin(ConfigInUse(path, checked), folder):
                 _Show(checked.config, kubelet).all(text, stick)
         except (CannotStart, AssertionError) as why:
             print(why, file=sys.stderr)
@@ -87,12 +91,15 @@ def _folder() -> Iterator[Path]:
 
 
 @contextmanager
-def _plugin(config_: Config, folder: Path) -> Iterator[None]:
+def _plugin(in_use: ConfigInUse, folder: Path) -> Iterator[None]:
     """The daemon on a thread; in a cluster it is a process of its own."""
     options = Options(
-        device_plugin_dir=folder / "device-plugins", state_dir=folder / "state", http=None
+        device_plugin_dir=folder / "device-plugins",
+        kubelet_root=folder,
+        state_dir=folder / "state",
+        http=None,
     )
-    daemon = Daemon(config_, options)
+    daemon = Daemon(in_use, options)
     daemon.start()
     thread = threading.Thread(target=daemon.run)
     thread.start()

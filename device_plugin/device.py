@@ -7,6 +7,8 @@ from string import digits
 
 import msgspec
 
+from device_plugin.attribute import Attribute
+
 # A device ID is a DNS label; the longest replica suffix must fit behind the device's own part,
 # whatever `replicas` says today, so that changing it renames nobody.
 ID_LIMIT = 63
@@ -15,6 +17,7 @@ REMOVED = "removed"  # the reason of a device that is no longer there
 _SUFFIX_ROOM = len(f"-r{MAX_REPLICAS - 1}")
 _HASH_LENGTH = 8
 _REPLICA_SUFFIX = re.compile(r"-r\d+$")
+_REPLICA = re.compile(r"(.+)-r([1-9][0-9]{0,3})")
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -36,7 +39,7 @@ class Device(msgspec.Struct, frozen=True):
     nodes: tuple[Node, ...] = ()  # the primary node first
     replicas: int = 1
     values: Mapping[str, str] = {}  # captures, for placeholders
-    attributes: Mapping[str, str | int | bool] = {}
+    attributes: Mapping[str, Attribute] = {}
 
     @property
     def replica_ids(self) -> list[str]:
@@ -57,6 +60,12 @@ def device_id(readable: str, identity: str) -> str:
     return f"{head}-{digest}" if head else f"d-{digest}"
 
 
+def split_replica(id_: str) -> tuple[str, int]:
+    """The device of a schedulable ID, and which of its replicas it is, from 0."""
+    found = _REPLICA.fullmatch(id_)
+    return (found[1], int(found[2])) if found else (id_, 0)
+
+
 def natural_key(text: str) -> tuple[list[tuple[int, int, str]], str]:
     """Sort key under which ttyUSB2 comes before ttyUSB10; the same for equal texts only."""
     key = []
@@ -73,17 +82,27 @@ class Candidate(msgspec.Struct, frozen=True):
     """What discovery found at one look: a device, and what is wrong with it if anything is.
 
     `claims` are the real paths of the primary nodes: they belong to one device only.
-    `handed_out`: a container was given it, so it is listed whatever is wrong with it.
     """
 
     device: Device
     problem: str = ""
     claims: tuple[str, ...] = ()
-    handed_out: bool = False
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """Something that a selector passed over: a path, or the ID of a device. All printable."""
+
+    what: str
+    reason: str  # completes "WHAT: ..."
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What one selector found; `note` says why that is nothing, or what was passed over."""
+    """What one selector found.
+
+    `note` is for the log: why that is nothing, or what ought to be looked into. `lost` is for
+    whoever asks, and tells of everything that came close.
+    """
 
     candidates: tuple[Candidate, ...] = ()
     note: str = ""
+    lost: tuple[Lost, ...] = ()

@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable
 
 import msgspec
 import yaml
@@ -10,15 +9,16 @@ from google.protobuf.json_format import MessageToDict
 
 from device_plugin import allocation
 from device_plugin.allocation import Grant, Refused, Share
+from device_plugin.attribute import plain
 from device_plugin.config import Config, Resource
 from device_plugin.device import Node
 from device_plugin.discovery import discover
 from device_plugin.health import check_mounts, check_nodes
 from device_plugin.host import Host
-from device_plugin.inventory import Inventory, Listed, Snapshot
+from device_plugin.inventory import Inventory
+from device_plugin.listing import Listed, Snapshot
 from device_plugin.plugin import grant_message
-
-_GAP = "  "
+from device_plugin.table import table
 
 
 class Allocated(msgspec.Struct, frozen=True):
@@ -101,7 +101,7 @@ def _device(listed: Listed) -> dict[str, object]:
             {"host_path": node.host_path, "path": path, "permissions": node.permissions}
             for node, path in allocation.inside(device)
         ],
-        "attributes": dict(device.attributes),
+        "attributes": {name: plain(value) for name, value in device.attributes.items()},
         "replicas": device.replicas,
     }
 
@@ -149,17 +149,6 @@ def allocated_json(allocated: Allocated) -> str:
 def allocated_yaml(allocated: Allocated) -> str:
     text: str = yaml.safe_dump(MessageToDict(grant_message(allocated.grant)), sort_keys=False)
     return text.rstrip("\n")
-
-
-def table(rows: Iterable[tuple[str, ...]]) -> str:
-    """Align columns; the last one may be as long as it is."""
-    rows = list(rows)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = (
-        _GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        for row in rows
-    )
-    return "\n".join(line.rstrip() for line in lines)
 
 
 DISCOVERED = {"table": discovered_table, "json": discovered_json}

@@ -1,4 +1,4 @@
-"""Prometheus metrics: allocations are counted here, everything else is read when it is scraped.
+"""Prometheus metrics of what happens; what is, `exposition` reads when it is scraped.
 
 prometheus_client is imported at the first scrape: a node without Prometheus need not carry it, and
 the first registration need not wait for it.
@@ -6,125 +6,160 @@ the first registration need not wait for it.
 # ruff: noqa: PLC0415
 
 import threading
+import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from itertools import accumulate
-from typing import TYPE_CHECKING, Protocol
-
-from device_plugin.inventory import Inventory
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-# Seconds. Allocate is meant to take well under 10 ms; the kubelet's sync loop waits for it.
+Labels = TypeVar("Labels", bound=tuple[str, ...])
+_PREFIX = "device_plugin_"
 OUTCOMES = ("ok", "refused", "error")
+REGISTRATIONS = ("accepted", "refused", "unreachable")
+RELOADS = ("applied", "refused")
+HEALTHS = ("Healthy", "Unhealthy")
+# Seconds. Allocate is meant to take well under 10 ms; the kubelet's sync loop waits for it.
 _BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0)
 
 
-class Served(Protocol):
-    """One resource as its server sees it."""
+class _Histogram:
+    """Counts by bucket, and the sum."""
 
-    resource: str
+    def __init__(self) -> None:
+        self._counts = [0] * (len(_BOUNDS) + 1)
+        self.seconds = 0.0
+
+    def add(self, seconds: float) -> None:
+        self._counts[bisect_left(_BOUNDS, seconds)] += 1
+        self.seconds += seconds
 
     @property
-    def registered(self) -> bool: ...
-    @property
-    def streams(self) -> int: ...
+    def buckets(self) -> list[tuple[str, int]]:
+        """Cumulative, as Prometheus wants them."""
+        bounds = [*map(str, _BOUNDS), "+Inf"]
+        return list(zip(bounds, accumulate(self._counts), strict=True))
 
 
 class Metrics:
-    """What happened (counted) and what is (collected at scrape)."""
+    """Counts, from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._outcomes: Counter[tuple[str, str]] = Counter()  # by resource and outcome
-        self._durations: dict[str, list[int]] = {}  # counts by bucket, by resource
-        self._seconds: dict[str, float] = {}  # by resource
-        self._inventory: Inventory | None = None
-        self._servers: Callable[[], Iterable[Served]] = tuple
+        self._allocations: Counter[tuple[str, str]] = Counter()  # by resource and outcome
+        self._allocation_times: dict[str, _Histogram] = {}  # by resource
+        self._registrations: Counter[tuple[str, str]] = Counter()  # by resource and outcome
+        self._transitions: Counter[tuple[str, str]] = Counter()  # by resource and new health
+        self._discovery_errors: Counter[str] = Counter()  # by resource
+        self._discovery_time = _Histogram()
+        self._reloads: Counter[str] = Counter()  # by outcome
+        self.reloaded_at = time.time()  # when the config in use was taken
 
     def allocated(self, resource: str, outcome: str, seconds: float) -> None:
         """Count one Allocate call; outcome: ok, refused (the caller was told why) or error."""
         with self._lock:
-            self._outcomes[resource, outcome] += 1
-            buckets = self._durations.setdefault(resource, [0] * (len(_BOUNDS) + 1))
-            buckets[bisect_left(_BOUNDS, seconds)] += 1
-            self._seconds[resource] = self._seconds.get(resource, 0.0) + seconds
+            self._allocations[resource, outcome] += 1
+            self._allocation_times.setdefault(resource, _Histogram()).add(seconds)
 
-    def collect_from(self, inventory: Inventory, servers: Callable[[], Iterable[Served]]) -> None:
-        """Name what is read at every scrape."""
-        self._inventory, self._servers = inventory, servers
-
-    def exposition(self) -> bytes:
-        """All metrics in Prometheus' text format."""
-        from prometheus_client import CollectorRegistry, generate_latest
-
-        registry = CollectorRegistry()
-        registry.register(self)
-        return generate_latest(registry)
-
-    def collect(self) -> Iterator["Metric"]:
-        """As prometheus_client asks its collectors."""
-        yield from self._counted()
-        yield from self._present()
-
-    def _counted(self) -> Iterator["Metric"]:
-        from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
-
-        # Series begin at 0: the rate() of one that appears at 1 would miss the first event.
-        names = [server.resource for server in self._servers()]
+    def registered(self, resource: str, outcome: str) -> None:
+        """Count one Register call; outcome: accepted, refused or unreachable."""
         with self._lock:
-            outcomes = {(name, how): 0 for name in names for how in OUTCOMES} | self._outcomes
-            seconds = dict.fromkeys(names, 0.0) | self._seconds
-            counts = {name: [0] * (len(_BOUNDS) + 1) for name in names} | self._durations
-            durations = {name: list(accumulate(of)) for name, of in counts.items()}
-        allocations = CounterMetricFamily(
-            "device_plugin_allocations",
+            self._registrations[resource, outcome] += 1
+
+    def turned(self, resource: str, health: str, count: int) -> None:
+        """Count so many devices that turned Healthy or Unhealthy."""
+        with self._lock:
+            self._transitions[resource, health] += count
+
+    def looked(self, seconds: float) -> None:
+        """Count one look at all devices."""
+        with self._lock:
+            self._discovery_time.add(seconds)
+
+    def discovery_failed(self, resource: str, selectors: int) -> None:
+        """Count selectors that failed, by a bug of ours, at one look."""
+        with self._lock:
+            self._discovery_errors[resource] += selectors
+
+    def reloaded(self, outcome: str) -> None:
+        """Count a config that was read anew; outcome: applied or refused."""
+        with self._lock:
+            self._reloads[outcome] += 1
+            if outcome == "applied":
+                self.reloaded_at = time.time()
+
+    def families(self, names: list[str]) -> list["Metric"]:
+        """What was counted, for these resources at least."""
+        with self._lock:
+            return list(self._counted(names))
+
+    def _counted(self, names: list[str]) -> Iterator["Metric"]:
+        # Series begin at 0: the rate() of one that appears at 1 would miss the first event.
+        from prometheus_client.core import HistogramMetricFamily
+
+        yield counter(
+            "allocations",
             "Allocate calls by outcome: ok, refused (the caller was told why) or error.",
-            labels=["resource", "outcome"],
+            ["resource", "outcome"],
+            {(name, how): self._allocations[name, how] for name in names for how in OUTCOMES},
         )
-        for labels, count in outcomes.items():
-            allocations.add_metric(labels, count)
-        yield allocations
         duration = HistogramMetricFamily(
-            "device_plugin_allocation_duration_seconds",
-            "Time to answer Allocate.",
-            labels=["resource"],
+            f"{_PREFIX}allocation_duration_seconds", "Time to answer Allocate.", labels=["resource"]
         )
-        bounds = [*map(str, _BOUNDS), "+Inf"]
-        for name, buckets in durations.items():
-            duration.add_metric([name], list(zip(bounds, buckets, strict=True)), seconds[name])
+        for name in names:
+            of = self._allocation_times.get(name) or _Histogram()
+            duration.add_metric([name], of.buckets, of.seconds)
         yield duration
-
-    def _present(self) -> Iterator["Metric"]:
-        from prometheus_client.core import GaugeMetricFamily
-
-        devices = GaugeMetricFamily(
-            "device_plugin_devices",
-            "Schedulable devices (replicas counted) by health.",
-            labels=["resource", "health"],
+        yield counter(
+            "registrations",
+            "Register calls to the kubelet by outcome: accepted, refused or unreachable.",
+            ["resource", "outcome"],
+            {(name, o): self._registrations[name, o] for name in names for o in REGISTRATIONS},
         )
-        registered = GaugeMetricFamily(
-            "device_plugin_registered",
-            "1 while the kubelet has accepted the registration of the resource.",
-            labels=["resource"],
+        yield counter(
+            "health_transitions",
+            "Devices (replicas counted) that turned to this health, new ones among them.",
+            ["resource", "health"],
+            {(name, how): self._transitions[name, how] for name in names for how in HEALTHS},
         )
-        streams = GaugeMetricFamily(
-            "device_plugin_list_and_watch_streams",
-            "Open ListAndWatch streams; 0 means that the kubelet sees no device.",
-            labels=["resource"],
+        yield counter(
+            "discovery_errors",
+            "Selectors that failed unexpectedly at a look; the log has the error.",
+            ["resource"],
+            {(name,): self._discovery_errors[name] for name in names},
         )
-        for server in self._servers():
-            for health, count in self._by_health(server.resource).items():
-                devices.add_metric([server.resource, health], count)
-            registered.add_metric([server.resource], server.registered)
-            streams.add_metric([server.resource], server.streams)
-        yield from (devices, registered, streams)
+        looks = HistogramMetricFamily(
+            f"{_PREFIX}discovery_duration_seconds", "Time of one look at all devices."
+        )
+        looks.add_metric([], self._discovery_time.buckets, self._discovery_time.seconds)
+        yield looks
+        yield counter(
+            "config_reloads",
+            "Changed configs by outcome: applied or refused (the last good one stays).",
+            ["outcome"],
+            {(how,): self._reloads[how] for how in RELOADS},
+        )
 
-    def _by_health(self, resource: str) -> dict[str, int]:
-        counts = {"Healthy": 0, "Unhealthy": 0}
-        if self._inventory is not None:
-            for listed in self._inventory.snapshot(resource).devices:
-                counts[listed.health] += listed.device.replicas
-        return counts
+
+def counter(name: str, text: str, labels: list[str], values: Mapping[Labels, float]) -> "Metric":
+    from prometheus_client.core import CounterMetricFamily
+
+    return _filled(CounterMetricFamily(_PREFIX + name, text, labels=labels), values)
+
+
+def gauge(name: str, text: str, labels: list[str], values: Mapping[Labels, float]) -> "Metric":
+    from prometheus_client.core import GaugeMetricFamily
+
+    return _filled(GaugeMetricFamily(_PREFIX + name, text, labels=labels), values)
+
+
+def _filled(
+    family: "CounterMetricFamily | GaugeMetricFamily", values: Mapping[Labels, float]
+) -> "Metric":
+    for labels, value in values.items():
+        family.add_metric(labels, float(value))
+    return family

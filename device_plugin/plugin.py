@@ -14,12 +14,14 @@ import structlog
 from device_plugin import allocation
 from device_plugin._api.deviceplugin.v1beta1 import deviceplugin_pb2 as pb
 from device_plugin._api.deviceplugin.v1beta1 import deviceplugin_pb2_grpc as pb_grpc
-from device_plugin.allocation import Grant, Refused
+from device_plugin.allocation import Grant, Refused, Unknown
 from device_plugin.config import Resource
-from device_plugin.health import HandedOut, check_mounts, check_nodes
+from device_plugin.health import check_mounts, check_nodes
 from device_plugin.host import Host
-from device_plugin.inventory import Inventory, Snapshot
+from device_plugin.inventory import Inventory
+from device_plugin.listing import Snapshot
 from device_plugin.metrics import Metrics
+from device_plugin.state import HandedOut
 
 OPTIONS = pb.DevicePluginOptions(get_preferred_allocation_available=True)
 MAX_NAMED = 20  # IDs in a log line
@@ -27,33 +29,35 @@ MAX_STREAMS = 8  # the kubelet holds one, two around a registration; each takes 
 
 
 class Plugin(pb_grpc.DevicePluginServicer):
-    """Answers for one resource on one socket; `changed` is called when a stream opens or ends."""
+    """Answers for one resource, as the config has it now, on one socket.
+
+    `changed` is called when a stream opens or ends, `suspect` with an ID that is not ours.
+    """
 
     def __init__(
         self,
         *,
-        resource: Resource,
+        resource: Callable[[], Resource],
         inventory: Inventory,
         host: Host,
         handed_out: HandedOut,
         metrics: Metrics,
         changed: Callable[[], None],
+        suspect: Callable[[str], None],
     ) -> None:
         self._resource = resource
+        self.resource = resource().name
         self._inventory = inventory
         self._host = host
         self._handed_out = handed_out
         self._metrics = metrics
         self._changed = changed
-        self._log = structlog.get_logger().bind(resource=resource.name)
+        self._suspect = suspect
+        self._log = structlog.get_logger().bind(resource=self.resource)
         self._lock = threading.Lock()
         self._ending = False
         self.streams = 0  # open now: from the call to the end of its RPC
         self.was_opened = False
-
-    @property
-    def resource(self) -> str:
-        return self._resource.name
 
     def wait_for_streams(self, timeout: float) -> None:
         """Wait until the RPC of every stream is finished, at most `timeout` seconds."""
@@ -75,7 +79,7 @@ class Plugin(pb_grpc.DevicePluginServicer):
         """Send the list at once, then whenever it differs from what this stream last sent."""
         self._open_stream(context)
         pace = Pace()
-        name, inventory = self._resource.name, self._inventory
+        name, inventory = self.resource, self._inventory
         seen: Snapshot | None = None
         sent: pb.ListAndWatchResponse | None = None
 
@@ -96,7 +100,7 @@ class Plugin(pb_grpc.DevicePluginServicer):
     def GetPreferredAllocation(
         self, request: pb.PreferredAllocationRequest, context: grpc.ServicerContext
     ) -> pb.PreferredAllocationResponse:
-        snapshot = self._inventory.snapshot(self._resource.name)
+        snapshot = self._inventory.snapshot(self.resource)
         return pb.PreferredAllocationResponse(
             container_responses=[
                 pb.ContainerPreferredAllocationResponse(deviceIDs=self._prefer(snapshot, container))
@@ -140,7 +144,7 @@ class Plugin(pb_grpc.DevicePluginServicer):
         self, snapshot: Snapshot, request: pb.ContainerPreferredAllocationRequest
     ) -> list[str]:
         return allocation.prefer(
-            self._resource,
+            self._resource(),
             snapshot,
             request.available_deviceIDs,
             request.must_include_deviceIDs,
@@ -148,10 +152,15 @@ class Plugin(pb_grpc.DevicePluginServicer):
         )
 
     def _allocate(self, ids: Iterable[str]) -> pb.ContainerAllocateResponse:
-        snapshot = self._inventory.snapshot(self._resource.name)
-        shares = allocation.shares(self._resource, snapshot, ids)
+        snapshot = self._inventory.snapshot(self.resource)
+        resource = self._resource()
+        try:
+            shares = allocation.shares(resource, snapshot, ids)
+        except Unknown as why:
+            self._suspect(why.id)
+            raise
         numbers = check_nodes(self._host, self.resource, shares)
-        grant = allocation.grant(self._resource, shares, self._host.local)
+        grant = allocation.grant(resource, shares, self._host.local)
         check_mounts(self._host, self.resource, grant)
         try:
             self._handed_out.remember(self.resource, numbers)
@@ -171,7 +180,7 @@ class Plugin(pb_grpc.DevicePluginServicer):
             outcome = "refused"
             raise
         finally:
-            self._metrics.allocated(self._resource.name, outcome, time.monotonic() - started)
+            self._metrics.allocated(self.resource, outcome, time.monotonic() - started)
 
 
 class Pace:

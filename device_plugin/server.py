@@ -27,6 +27,7 @@ from device_plugin.endpoint import (
     target,
     why_unreachable,
 )
+from device_plugin.metrics import Metrics
 from device_plugin.plugin import OPTIONS, Plugin
 
 VERSION = "v1beta1"
@@ -74,13 +75,15 @@ class Server(threading.Thread):
         self,
         resource: str,
         folder: Path,
-        make_plugin: Callable[[Callable[[], None]], Plugin],
+        make_plugin: Callable[[str, Callable[[], None]], Plugin],
+        metrics: Metrics,
     ) -> None:
-        """`make_plugin` takes what to call when a stream opens or ends."""
+        """`make_plugin` takes the resource, and what to call when a stream opens or ends."""
         super().__init__(name=f"server {resource}")
         self.resource = resource
         self._folder = folder
         self._make_plugin = make_plugin
+        self._metrics = metrics
         self._kubelet_socket = folder / KUBELET_SOCKET
         self._log = structlog.get_logger().bind(resource=resource)
         self._woken = threading.Event()
@@ -166,7 +169,7 @@ class Server(threading.Thread):
             self._lose_socket(self._endpoint, kubelet, now)
         if self._endpoint is None and now >= self._serve_at:
             try:
-                self._endpoint = Endpoint(self._folder, self._make_plugin(self.wake))
+                self._endpoint = Endpoint(self._folder, self._make_plugin(self.resource, self.wake))
             except OSError as error:
                 self._say(str(error))
                 self._failures += 1
@@ -268,6 +271,7 @@ class Server(threading.Thread):
     def _take_answer(self, call: _Call, now: float) -> None:
         error = call.future.exception()
         self._end_call()
+        self._metrics.registered(self.resource, _outcome(error))
         if error is None:
             self._accepted = _Accepted(call.kubelet, now)
             self._problem = ""
@@ -297,6 +301,14 @@ class Server(threading.Thread):
         if problem != self._problem:
             self._problem = problem
             self._log.warning("not registered", reason=problem)
+
+
+def _outcome(error: BaseException | None) -> str:
+    if error is None:
+        return "accepted"
+    no_answer = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+    unreachable = isinstance(error, grpc.Call) and error.code() in no_answer
+    return "unreachable" if unreachable else "refused"
 
 
 def _delay(failures: int) -> float:

@@ -72,9 +72,13 @@ class Folders:
     `changed` runs on inotify's thread, and must only pass the word on.
     """
 
-    def __init__(self, watch: Watch, changed: Callable[[], None]) -> None:
+    def __init__(
+        self, watch: Watch, changed: Callable[[], None], *, contents: bool = False
+    ) -> None:
+        """contents: files that were written to count as well."""
         self._watch = watch
         self._changed = changed
+        self._mask = Mask(_MASK | InotifyConstants.IN_CLOSE_WRITE) if contents else _MASK
         self._id = CallbackId(id(self))
         self._lock = threading.Lock()
         self._watched: dict[Inode, WatchDescriptor] = {}
@@ -137,7 +141,7 @@ class Folders:
         # By its path it might be another folder again, one that is watched already.
         assert self._watch.inotify is not None  # noqa: S101 - set() has asked
         path = f"/proc/self/fd/{opened}".encode()
-        return self._watch.inotify.add_callback(path, _MASK, self, self._id)
+        return self._watch.inotify.add_callback(path, self._mask, self, self._id)
 
     def _remove(self, descriptor: WatchDescriptor) -> None:
         if self._watch.inotify is not None:

@@ -1,6 +1,7 @@
 """Text -> YAML nodes with their places, within bounds of depth and size."""
 
 import re
+import unicodedata
 from typing import Any, Protocol
 
 import yaml
@@ -17,12 +18,19 @@ NODE_LIMIT = 200_000  # a large real config of 1 MiB has 130,000
 
 _TOO_DEEP = f"nested deeper than {DEPTH_LIMIT} levels"
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+# What word processors and web pages put in place of quotes, dashes and spaces.
+_QUOTES, _DASHES = "\u2018\u2019\u201a\u201c\u201d\u201e\xab\xbb", "\u2013\u2014"
+_SPACES = "\xa0\u2000-\u200d\u202f\u2060\u3000"
+_TYPESET = re.compile(f"[{_QUOTES}{_DASHES}{_SPACES}]")
+_TYPESET_VALUE = re.compile(f"^[{_QUOTES}]|^[{_DASHES}](?= )|[{_SPACES}]")
 _HINTS = (
     (re.compile(r":\s+\{[\w.]*\}\S"), "quote a value that begins with `{`"),
     (re.compile(r"^\s*\t"), "indent with spaces, not tabs"),
     (re.compile(r"[:-]\s+[@`%]"), "quote a value that begins with `@`, `%` or a backtick"),
     (re.compile(r"[:-]\s+\*"), "quote a value that begins with `*`"),
-    (re.compile(r":.*:\s"), "quote a value that holds `: `"),
+    (re.compile(r":\s+[^\s\"'{\[][^\"']*\{"), "quote a value that holds `{`"),
+    (re.compile(r":\s[^\"'{\[]*:\s"), "quote a value that holds `: `"),
+    (re.compile(r"^\s*(?:- )?\w+:\w"), "put a space behind the `:`"),
 )
 _HINTED = 200  # characters of a line in which they look
 
@@ -107,7 +115,9 @@ class _Composer(Composer, Resolver):
         match event:
             case yaml.AliasEvent(anchor=str(anchor)):
                 self._alias(event, anchor)
-            case yaml.ScalarEvent(anchor=anchor, value=value):
+            case yaml.ScalarEvent(anchor=anchor, value=value, style=style):
+                if not style and (found := _TYPESET_VALUE.search(value)):
+                    raise _refused(_typeset(found[0]), event)
                 self._size += len(value) + 1
                 if anchor is not None:
                     self._sizes[anchor] = len(value) + 1
@@ -123,6 +133,11 @@ class _Composer(Composer, Resolver):
         self._size += self._sizes.get(anchor, 0)  # an unknown one is the composer's to refuse
         if self._size > SIZE_LIMIT:
             raise _refused("with its aliases written out this file is larger than 1 MiB", event)
+
+
+def _typeset(char: str) -> str:
+    name = unicodedata.name(char, "").lower()
+    return f"U+{ord(char):04X} ({name}) is a letter to YAML; retype it, or quote the value"
 
 
 def _refused(message: str, event: yaml.Event) -> Refused:
@@ -144,6 +159,8 @@ def _syntax(error: yaml.MarkedYAMLError, text: str) -> Refused:
     # The parser often notices one line late.
     for row in reversed(text.split("\n")[max(line - 2, 0) : line]):
         start = row[:_HINTED]
+        if found := _TYPESET.search(start):
+            return Refused(f"{message}; {_typeset(found[0])}", place)
         if hint := next((hint for pattern, hint in _HINTS if pattern.search(start)), None):
             return Refused(f"{message}; {hint}", place)
     return Refused(message, place)

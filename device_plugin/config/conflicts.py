@@ -20,9 +20,9 @@ class Examined(NamedTuple):
     selected: Sequence[Selected]
     mounts: Sequence[Handed]
 
-    def title(self, report: Report) -> str:
+    def title(self, report: Report, seen_from: Where) -> str:
         name = self.resource.name
-        return name if known(name) else f"the resource in line {report.line(self.where)}"
+        return name if known(name) else f"the resource in {report.line(self.where, seen_from)}"
 
 
 def within(one: Examined, report: Report) -> None:
@@ -33,7 +33,7 @@ def within(one: Examined, report: Report) -> None:
         if literal is None:
             continue
         if literal in claimed:
-            message = f"`{show(literal)}` is the device in line {report.line(claimed[literal])}"
+            message = f"`{show(literal)}` is the device in {report.line(claimed[literal])}"
             report.at(node.where, f"{message} already")
         claimed.setdefault(literal, node.where)
     limit = one.resource.per_container
@@ -58,7 +58,7 @@ def _nodes_meet(one: Examined, report: Report) -> None:
             before, other = taken.setdefault(path, (index, node))
             if before != index and other.host != node.host:
                 line = report.line(other.where)
-                message = f"a container with both would find the node in line {line} here too"
+                message = f"a container with both would find the node in {line} here too"
                 report.at(node.where, f"{message}; {_REMEDY}")
 
 
@@ -76,25 +76,35 @@ def _mounts_meet(one: Examined, report: Report) -> None:
 
 def between(every: Sequence[Examined], report: Report) -> None:
     """Resources: a container may ask for any of them together."""
-    names: dict[str, Where] = {}
+    _names(every, report)
     claimed: dict[str, tuple[Examined, Where]] = {}
     for one in every:
-        place = (*one.where, "name")
-        name = one.resource.name
-        if known(name):
-            first = names.setdefault(name, place)
-            if first != place:
-                message = f"the name `{show(name)}` is taken by the resource in line"
-                report.between(place, f"{message} {report.line(first)}")
         for node in _primary(one):
             literal = _literal(node.host)
             if literal is None:
                 continue
             owner, where = claimed.setdefault(literal, (one, node.where))
             if owner is not one:
-                message = f"`{show(literal)}` is a device of {owner.title(report)} already"
-                report.between(node.where, f"{message} (line {report.line(where)})")
+                of, line = owner.title(report, node.where), report.line(where, node.where)
+                message = f"`{show(literal)}` is a device of {of} already ({line})"
+                report.between(node.where, message)
     _settings(every, report)
+
+
+def _names(every: Sequence[Examined], report: Report) -> None:
+    taken: dict[str, tuple[str, Where]] = {}
+    for one in every:
+        name, place = one.resource.name, (*one.where, "name")
+        if not known(name):
+            continue
+        first, where = taken.setdefault(name.lower(), (name, place))
+        if where == place:
+            continue
+        line = report.line(where, place)
+        message = f"the name `{show(name)}` is taken by the resource in {line}"
+        if first != name:
+            message = f"`{show(name)}` and `{show(first)}` ({line}) differ only in case; rename one"
+        report.between(place, message)
 
 
 def _settings(every: Sequence[Examined], report: Report) -> None:
@@ -104,12 +114,14 @@ def _settings(every: Sequence[Examined], report: Report) -> None:
             owner, first = seen.setdefault((setting.kind, setting.name), (one, setting))
             if owner is one or (first.value == setting.value and setting.value is not None):
                 continue
+            here = setting.where
             message = (
-                f"{setting.kind} `{show(setting.name)}` comes from {one.title(report)} and,"
-                f" differently, from {owner.title(report)} (line {report.line(first.where)}):"
+                f"{setting.kind} `{show(setting.name)}` comes from {one.title(report, here)} and,"
+                f" differently, from {owner.title(report, here)}"
+                f" ({report.line(first.where, here)}):"
                 " a container with both would get either; change one"
             )
-            report.between(setting.where, message, key=setting.key)
+            report.between(here, message, key=setting.key)
 
 
 class _Setting(NamedTuple):
@@ -156,6 +168,6 @@ def _literal(template: Template | None) -> str | None:
 
 def _constant(text: str) -> str | None:
     try:
-        return _literal(Template.parse(text))
+        return _literal(Template.parse(text)) if known(text) else None
     except TemplateError:
         return None

@@ -22,7 +22,7 @@ def check(
             place = (*where, "annotations", key)
             if message := names.annotation(key):
                 report.at(place, message, key=True)
-            template(value, place, report, offers)
+            _text(value, place, report, offers)
     if known(container.mounts):
         return list(_mounts(container.mounts, (*where, "mounts"), report, offers))
     return []
@@ -32,7 +32,7 @@ def _env(env: dict[str, str], where: Where, report: Report, offers: Offers | Non
     first: dict[str, str] = {}  # what a key is for the first device -> the key
     for key, value in env.items():
         place = (*where, key)
-        template(value, place, report, offers)
+        _text(value, place, report, offers)
         name = template(key, place, report, offers, key=True)
         if name is None:
             continue
@@ -45,7 +45,7 @@ def _env(env: dict[str, str], where: Where, report: Report, offers: Offers | Non
             meaning = name.render({"index": "0"})
             if (other := first.setdefault(meaning, key)) != key:
                 line = report.line((*where, other))
-                message = f"for the first device this is `{meaning}`, as in line {line}"
+                message = f"for the first device this is `{meaning}`, as in {line}"
                 report.at(place, message, key=True)
 
 
@@ -57,17 +57,17 @@ def _mounts(
         if not known(mount):
             continue
         place = (*where, index, "path")
-        host = _path(mount.host_path, (*where, index, "host_path"), report, offers)
+        host = _text(mount.host_path, (*where, index, "host_path"), report, offers)
         shape(host, names.host_path, (*where, index, "host_path"), report)
-        path = _path(mount.path, place, report, offers)
+        path = _text(mount.path, place, report, offers)
         shape(path, names.path, place, report)
         if path is None:
             continue
         if path in seen:
-            report.at(place, f"the mount in line {report.line(seen[path])} is at this path already")
+            report.at(place, f"the mount in {report.line(seen[path])} is at this path already")
         seen.setdefault(path, place)
         yield Handed(place, host, path)
 
 
-def _path(text: str, where: Where, report: Report, offers: Offers | None) -> Template | None:
+def _text(text: str, where: Where, report: Report, offers: Offers | None) -> Template | None:
     return template(text, where, report, offers) if known(text) else None

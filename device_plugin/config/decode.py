@@ -8,7 +8,7 @@ import yaml
 from msgspec import UNSET, inspect
 
 from device_plugin.config.compose import place_of
-from device_plugin.config.problem import Report, Where, listed, near, show
+from device_plugin.config.problem import Report, Where, foreign, near, show, there
 from device_plugin.config.scalars import NOT_YET, SCALAR_TAGS, Wrong, named, quoted, scalar, string
 from device_plugin.config.types import LATER, Config, Selector
 
@@ -17,16 +17,27 @@ _MERGE = "<<"
 _TAGS = SCALAR_TAGS | {f"{_TAG}map", f"{_TAG}seq"}
 
 
-def decode(root: yaml.Node, report: Report) -> Config | None:
+def decode(root: yaml.Node, report: Report, file: int, due: type[Config]) -> Config | None:
     """Read as much as can be read: a value that was refused is UNSET in what comes out."""
-    report.place((), place_of(root.start_mark))
+    report.place((file,), place_of(root.start_mark))
     if not isinstance(root, yaml.MappingNode):
         what = "a list" if isinstance(root, yaml.SequenceNode) else "a single value"
         message = f"a config is a mapping with `version` and `resources`, not {what}"
-        report.at((), message if root.value else "the file is empty")
+        report.at((file,), message if root.value else "the file is empty")
         return None
-    config: Config | Any = _Decoder(report).value(root, _config_type(), ())
+    if kind := _kubernetes_kind(root):
+        message = f"this is a Kubernetes object (`kind: {show(kind)}`)"
+        report.at((file,), f"{message}; a config is what a ConfigMap holds in its `data`")
+        return None
+    config: Config | Any = _Decoder(report).value(root, _type(due), (file,))
     return config if known(config) else None
+
+
+def _kubernetes_kind(root: yaml.MappingNode) -> str:
+    match {key.value: value for key, value in root.value if isinstance(key, yaml.ScalarNode)}:
+        case {"apiVersion": yaml.ScalarNode(), "kind": yaml.ScalarNode(value=str(kind))}:
+            return kind
+    return ""
 
 
 def known(value: object) -> bool:
@@ -35,8 +46,8 @@ def known(value: object) -> bool:
 
 
 @cache
-def _config_type() -> inspect.Type:
-    return inspect.type_info(Config)
+def _type(due: type[Config]) -> inspect.Type:
+    return inspect.type_info(due)
 
 
 class _Decoder:
@@ -68,7 +79,9 @@ class _Decoder:
             case yaml.ScalarNode(), _:
                 return scalar(node, kind, _label(where))
         what = "a list" if isinstance(node, yaml.SequenceNode) else "a mapping"
-        raise Wrong(_quote(node) or f"{_label(where)} must be {named(due)}, not {what}")
+        raise Wrong(
+            _quote(node) or f"{_label(where)} must be {named(due)}, not {what}{_form(kind)}"
+        )
 
     def _struct(self, node: yaml.MappingNode, kind: inspect.StructType, where: Where) -> Any:  # noqa: ANN401
         fields = {field.encode_name: field for field in kind.fields}
@@ -96,9 +109,7 @@ class _Decoder:
             except Wrong as wrong:
                 self._report.add((*where, key), place_of(key_node.start_mark), str(wrong))
                 continue
-            value = self.value(item, kind.value_type, (*where, key))
-            if known(value):
-                found[key] = value
+            found[key] = self.value(item, kind.value_type, (*where, key))
         return found
 
     def _list(self, node: yaml.SequenceNode, kind: inspect.Type, where: Where) -> Any:  # noqa: ANN401
@@ -121,7 +132,7 @@ class _Decoder:
                 self._report.add((*where, _MERGE), place, message)
             elif self._report.has(inside := (*where, key.value)):
                 line = self._report.line(inside)
-                message = f"duplicate key `{show(key.value)}`; the first is in line {line}"
+                message = f"duplicate key `{show(key.value)}`; the first is in {line}"
                 self._report.add(inside, place, message)
             else:
                 self._report.place(inside, place_of(item.start_mark), place)
@@ -146,6 +157,16 @@ def _unwrap(kind: inspect.Type, node: yaml.Node) -> inspect.Type:
     return next((one for one in kinds if isinstance(one, inspect.StrType)), kinds[0])
 
 
+def _form(kind: inspect.Type) -> str:
+    """Say how a list or a mapping is written to whoever wrote the other."""
+    match kind:
+        case inspect.VarTupleType():
+            return "; begin each item with `- `"
+        case inspect.DictType():
+            return "; write each as `name: value`"
+    return ""
+
+
 def _quote(node: yaml.Node) -> str | None:
     """Ask for quotes where there is a bare `{path}`: a mapping of `path` to nothing."""
     match node:
@@ -163,27 +184,27 @@ def _shorthand(tag: str) -> str:
 
 def _label(where: Where) -> str:
     """Name a value for a message."""
-    if not where:
+    if len(where) == 1:
         return "the config"
     last = where[-1]
     return f"`{show(last)}`" if isinstance(last, str) else f"an item of {_label(where[:-1])}"
 
 
 def _of(where: Where) -> str:
-    return f" in {_label(where)}" if where else ""
+    return f" in {_label(where)}" if len(where) > 1 else ""
 
 
 def _unknown(key: str, kind: inspect.StructType) -> str:
-    shown = show(key)
+    shown = f"`{show(key)}`{foreign(key)}"
     if key in LATER.get(kind.cls, ()):
         return f"`{key}` {NOT_YET}"
     names = [field.encode_name for field in kind.fields]
     for field in kind.fields:
         if key in _keys_below(field.type):
-            return f"unknown key `{shown}`; it belongs under `{field.encode_name}`"
+            return f"unknown key {shown}; it belongs under `{field.encode_name}`"
     if meant := near(key, names):
-        return f"unknown key `{shown}`; did you mean `{meant}`?"
-    return f"unknown key `{shown}`; there are {listed(names, 'and')}"
+        return f"unknown key {shown}; did you mean `{meant}`?"
+    return f"unknown key {shown}; {there(names)}"
 
 
 def _keys_below(kind: inspect.Type) -> frozenset[str]:

@@ -1,15 +1,16 @@
 """Rules of a selector: its kind, what fits it, and which nodes its devices hand over."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from device_plugin.config import names
+from device_plugin.config import names, requirements
 from device_plugin.config.decode import known
 from device_plugin.config.placeholders import Offer, Offers, shape, template
 from device_plugin.config.problem import PLACEHOLDER, Report, Where, listed, near, show
-from device_plugin.config.types import Companion, Selector, Virtual
+from device_plugin.config.types import KINDS, Companion, Selector, Virtual
+from device_plugin.config.virtual import attributes
 from device_plugin.pattern import PathPattern, PatternError
-from device_plugin.template import Template
+from device_plugin.template import ATTRIBUTE, Template
 
 _GLOB = frozenset("*?[")
 _PLAIN = frozenset(("id", "index"))
@@ -37,12 +38,13 @@ class Selected(NamedTuple):
 
 def check(selector: Selector, where: Where, report: Report) -> Selected | None:
     """Report everything; None if the selector is so wrong that nothing follows from it."""
-    if selector.path is not None and selector.virtual is not None:
-        message = "a selector has one kind, not both `path` and `virtual`; split it in two"
-        report.at((*where, "virtual"), message, key=True)
+    kinds = [kind for kind in KINDS if getattr(selector, kind) is not None]
+    if len(kinds) > 1:
+        message = f"a selector has one kind, not both {listed(kinds, 'and')}; split it in two"
+        report.at((*where, kinds[1]), message, key=True)
         return None
     if selector.virtual is not None:
-        for option in ("to", "permissions", "with"):
+        for option in KINDS["path"]:
             if report.has(inside := (*where, option)):
                 message = f"`{option}` does not fit `virtual`: there is no node"
                 report.at(inside, message, key=True)
@@ -50,38 +52,30 @@ def check(selector: Selector, where: Where, report: Report) -> Selected | None:
     if selector.path is not None:
         return _path(selector, selector.path, where, report)
     if not report.inside(where):  # else the kind may well be what is misspelt
-        report.at(where, "a selector needs a kind: `path` or `virtual`")
+        report.at(where, f"a selector needs a kind: {listed([*KINDS])}")
     return None
 
 
 def _virtual(selector: Selector, virtual: Virtual, where: Where, report: Report) -> Selected | None:
-    if not known(virtual):
+    there = attributes(virtual, (*where, "virtual"), report) if known(virtual) else None
+    requirements.check(selector, where, report, there)
+    if there is None:
         return None
-    inside = (*where, "virtual")
-    attributes = dict(virtual.attributes) if known(virtual.attributes) else {}
-    capacity = dict(virtual.capacity) if known(virtual.capacity) else {}
-    for name in attributes:
-        if message := names.attribute(name):
-            report.at((*inside, "attributes", name), message, key=True)
-    for name, value in capacity.items():
-        place = (*inside, "capacity", name)
-        if message := names.attribute(name):
-            report.at(place, message, key=True)
-        if name in attributes:
-            line = report.line((*inside, "attributes", name))
-            message = f"`{name}` is an attribute already, in line {line}; one name is one value"
-            report.at(place, message, key=True)
-        if message := names.quantity(value):
-            report.at(place, message)
-    offered = (f"attribute.{name}" for name in (*attributes, *capacity))
-    offer = Offer(where, _PLAIN.union(offered))
+    offer = Offer(where, _PLAIN.union(_attributes(there)))
     return Selected(where, virtual.count != 1, selector.replicas != 1, offer)
+
+
+def _attributes(names: Iterable[str]) -> Iterator[str]:
+    return (f"{ATTRIBUTE}.{name}" for name in names)
 
 
 def _path(selector: Selector, text: str, where: Where, report: Report) -> Selected | None:
     pattern = _pattern(text, (*where, "path"), report) if known(text) else None
     _permissions(selector.permissions, (*where, "permissions"), report)
-    offer = Offer(where, _NODE.union(pattern.captures)) if pattern else None
+    captures = pattern.captures if pattern else ()
+    # As an attribute a capture is text; as a number it compares where it is one.
+    requirements.check(selector, where, report, dict.fromkeys(captures, "0") if pattern else None)
+    offer = Offer(where, _NODE.union(captures, _attributes(captures))) if pattern else None
     host = pattern.template if pattern else None
     primary = Handed((*where, "path"), host, host)
     nodes = [_node(selector.to, primary, (*where, "to"), report, offer)]
@@ -174,5 +168,5 @@ def _once(nodes: list[Handed], report: Report) -> None:
         if first is node:
             continue
         line = report.line(first.where)
-        message = f"the container finds the node in line {line} at this path already"
+        message = f"the container finds the node in {line} at this path already"
         report.at(node.where, message)

@@ -1,18 +1,17 @@
 """What Kubernetes, Linux and we call a name: each function says what is wrong, or None."""
 
+import contextlib
 import re
 
-from device_plugin.config.problem import show
+from device_plugin.attribute import Quantity, Version
+from device_plugin.config.problem import foreign, show
 
 _SUBDOMAIN_LIMIT = 253
 _NAME_LIMIT = 63
-_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
-_NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
+LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
+NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _ENV = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
-_ATTRIBUTE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
-_QUANTITY = re.compile(
-    r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,3})?"
-)
+ATTRIBUTE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
 # The kubelet checks the name with this in front, as a quota would hold it.
 _QUOTA = "requests."
 
@@ -49,10 +48,10 @@ def _domain(domain: str) -> str | None:
     if domain != domain.lower():
         return f"the domain `{show(domain)}` must be lower case"
     for label in domain.split("."):
-        if not _LABEL.fullmatch(label):
+        if not LABEL.fullmatch(label):
             return (
-                f"`{show(domain)}` is no domain: between dots are a-z, 0-9 and `-`,"
-                " with a letter or digit at both ends"
+                f"`{show(domain)}`{foreign(domain)} is no domain: between dots are a-z, 0-9 and"
+                " `-`, with a letter or digit at both ends"
             )
     return None
 
@@ -62,10 +61,10 @@ def _rest(name: str) -> str | None:
         return "there is no name after the `/`"
     if len(name) > _NAME_LIMIT:
         return f"the name has {len(name)} characters; at most {_NAME_LIMIT} are allowed"
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         return (
-            f"`{show(name)}` is no name: it is made of letters, digits, `-`, `_` and `.`,"
-            " with a letter or digit at both ends"
+            f"`{show(name)}`{foreign(name)} is no name: it is made of letters, digits, `-`, `_`"
+            " and `.`, with a letter or digit at both ends"
         )
     return None
 
@@ -80,20 +79,32 @@ def env(key: str) -> str | None:
 
 
 def attribute(name: str) -> str | None:
-    if _ATTRIBUTE.fullmatch(name):
+    if ATTRIBUTE.fullmatch(name):
         return None
     return (
-        f"`{show(name)}` is no attribute name: it is made of letters, digits and `_`,"
-        " begins with a letter or `_`, and has at most 32 characters"
+        f"`{show(name)}`{foreign(name)} is no attribute name: it is made of letters, digits and"
+        " `_`, begins with a letter or `_`, and has at most 32 characters"
     )
 
 
 def quantity(value: str) -> str | None:
-    if not _QUANTITY.fullmatch(value):
+    try:
+        Quantity.parse(value)
+    except ValueError:
         return f'"{show(value)}" is no quantity such as 80Gi, 500M or 1500m'
     if value.startswith("-"):
         return "a capacity may not be negative"
     return None
+
+
+def version(text: str) -> str | None:
+    """As semver.org, and so DRA, has it."""
+    for meant in (text, text.removeprefix("v"), f"{text.removeprefix('v')}.0"):
+        with contextlib.suppress(ValueError):
+            Version.parse(meant)
+            hint = f"; write {meant}"
+            return f'"{show(text)}" is no version (semver.org){hint}' if meant != text else None
+    return f'"{show(text)}" is no version such as 1.2.3 or 1.2.3-rc.1 (semver.org)'
 
 
 def permissions(value: str) -> str | None:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from device_plugin.config.problem import PLACEHOLDER, Report, Where, listed, near, show
-from device_plugin.template import Template, TemplateError
+from device_plugin.config.problem import PLACEHOLDER, Report, Where, near, show, there
+from device_plugin.template import ATTRIBUTE, Template, TemplateError
 
 PATHS = frozenset(("host_path", "local_path", "path"))
 
@@ -40,14 +40,16 @@ class Offers:
         shown = f"`{{{show(field)}}}`"
         if field in self._anywhere:
             lacks = next(offer for offer in self._offers if field not in offer.names)
-            return f"the devices in line {report.line(lacks.where)} have no {shown}"
+            return f"the devices in {report.line(lacks.where)} have no {shown}"
         if meant := near(field, self._anywhere):
             return f"unknown placeholder {shown}; did you mean `{{{meant}}}`?"
-        return f"unknown placeholder {shown}; there are {self._there}"
+        return f"unknown placeholder {shown}; {self._there}"
 
     @cached_property
     def _there(self) -> str:
-        return listed(sorted(self._anywhere), "and", PLACEHOLDER)
+        # A capture is an attribute too; the short name says it all.
+        twice = {f"{ATTRIBUTE}.{name}" for name in self._anywhere}
+        return there(sorted(self._anywhere - twice), PLACEHOLDER)
 
 
 def template(

@@ -1,14 +1,16 @@
-"""What is wrong with a config file, and where."""
+"""What is wrong with a config, and where."""
 
 import difflib
+import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from device_plugin.config.types import Config
+from device_plugin.host import shown
 
-# The way to a value from the root of the file: ("resources", 0, "devices", 1, "path").
+# The way to a value: the file's number, and on from its root: (0, "resources", 0, "name").
 Where = tuple[str | int, ...]
 # Line and column, from 1.
 Place = tuple[int, int]
@@ -33,10 +35,19 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class Checked(msgspec.Struct, frozen=True):
-    """What a file came to: its good resources, if it may run at all, and every problem."""
+    """What a config came to: its good resources, if it may run at all, and every problem.
+
+    `fingerprint` is of exactly the bytes that were checked; see `config.fingerprint`.
+    """
 
     config: Config | None
     problems: tuple[Problem, ...]
+    fingerprint: str = ""
+
+    @property
+    def refused(self) -> frozenset[str]:
+        """The names of the resources that are left out, as far as they have names."""
+        return frozenset(one.resource for one in self.problems if one.resource is not None)
 
 
 class Refused(Exception):  # noqa: N818 -- not an error of the program
@@ -48,16 +59,17 @@ class Refused(Exception):  # noqa: N818 -- not an error of the program
 
 
 class _Found(NamedTuple):
+    file: int
     place: Place
     message: str
-    resource: int | None  # its index in the file
+    resource: Where | None
 
 
 class Report:
-    """The problems of one file, and the places of its keys and values."""
+    """The problems of a config, and the places of its keys and values."""
 
-    def __init__(self, file: str) -> None:
-        self._file = file
+    def __init__(self, files: Sequence[str]) -> None:
+        self._files = [shown(file) for file in files]
         self._keys: dict[Where, Place] = {}
         self._values: dict[Where, Place] = {}
         self._found: dict[_Found, None] = {}  # an ordered set
@@ -72,8 +84,12 @@ class Report:
         """Is the value written in the file?"""
         return where in self._values
 
-    def line(self, where: Where) -> int:
-        return self._values[where][0]
+    def line(self, where: Where, seen_from: Where | None = None) -> str:
+        """Name the line of a value; with its file, if that is not the one it is seen from."""
+        line = f"line {self._values[where][0]}"
+        if seen_from is None or seen_from[0] == where[0]:
+            return line
+        return f"{line} of {os.path.basename(self._file(where))}"
 
     def at(self, where: Where, message: str, *, key: bool = False) -> None:
         """Report a problem of a value, or of its key."""
@@ -81,38 +97,39 @@ class Report:
 
     def between(self, where: Where, message: str, *, key: bool = False) -> None:
         """Report a problem that two resources have with one another."""
-        self.add((), self._place(where, key=key), message)
+        self.add(where[:1], self._place(where, key=key), message)
 
     def _place(self, where: Where, *, key: bool) -> Place:
         return self._keys[where] if key else self._values[where]
 
     def add(self, where: Where, place: Place, message: str) -> None:
-        resource = None
-        if len(where) > 1 and where[0] == "resources" and isinstance(where[1], int):
-            resource = where[1]
-        self._found[_Found(place, message, resource)] = None
+        resource = where[:3] if len(where) > 2 and where[1] == "resources" else None  # noqa: PLR2004
+        self._found[_Found(int(where[0]), place, message, resource)] = None
         self._inside.update(where[:end] for end in range(len(where) + 1))
 
     def inside(self, where: Where) -> bool:
         """Is there a problem in this value, or in one that it holds?"""
         return where in self._inside
 
-    def problems(self, names: Mapping[int, str]) -> tuple[Problem, ...]:
-        """List them in file order; `names` are the resources' by their index."""
-        found = sorted(self._found, key=lambda one: one.place)
+    def problems(self, names: Mapping[Where, str]) -> tuple[Problem, ...]:
+        """List them in file order; `names` are the resources' by where they stand."""
+        found = sorted(self._found, key=lambda one: (one.file, one.place))
         problems = [
             Problem(
-                self._file,
+                self._files[one.file],
                 *one.place,
                 one.message,
                 None if one.resource is None else names.get(one.resource),
             )
             for one in found[:_LIMIT]
         ]
-        if len(found) > _LIMIT:
+        for first in found[_LIMIT : _LIMIT + 1]:
             more = f"{len(found) - _LIMIT} more problems from here on are not shown"
-            problems.append(Problem(self._file, *found[_LIMIT].place, more))
+            problems.append(Problem(self._files[first.file], *first.place, more))
         return tuple(problems)
+
+    def _file(self, where: Where) -> str:
+        return self._files[int(where[0])]
 
 
 def show(text: str) -> str:
@@ -123,12 +140,23 @@ def show(text: str) -> str:
     )
 
 
+def foreign(text: str) -> str:
+    """Point at the first character that is not ASCII: it may look as if it were."""
+    char = next((char for char in text if not char.isascii()), None)
+    return f" (`{show(char)}` in it is U+{ord(char):04X})" if char and char != text else ""
+
+
 def listed(words: Sequence[str], last: str = "or", form: str = "`{}`") -> str:
     """Write `a`, `b` or `c`."""
     *front, end = [form.format(word) for word in words[: _LISTED + 1]]
     if len(words) > _LISTED:
         return f"{', '.join(front)} {last} {len(words) - _LISTED} more"
     return f"{', '.join(front)} {last} {end}" if front else end
+
+
+def there(words: Sequence[str], form: str = "`{}`") -> str:
+    """Write "there are `a` and `b`"."""
+    return f"there {'are' if len(words) > 1 else 'is'} {listed(words, 'and', form)}"
 
 
 PLACEHOLDER = "`{{{}}}`"  # the form of one for `listed`
@@ -138,4 +166,6 @@ def near(word: str, known: Collection[str]) -> str | None:
     """Find what was probably meant."""
     if len(word) > _SHOWN or len(known) > _COMPARED:
         return None
-    return next(iter(difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.7)), None)
+    folded = {one.casefold(): one for one in sorted(known)}
+    found = difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=0.7)
+    return folded[found[0]] if found else None

@@ -1,5 +1,8 @@
 """What the types cannot say: every rule on meaning, over a config as far as it could be read."""
 
+from collections.abc import Iterator, Sequence
+from typing import Any
+
 from device_plugin.config import conflicts, container, devices, names
 from device_plugin.config.conflicts import Examined
 from device_plugin.config.decode import known
@@ -8,22 +11,69 @@ from device_plugin.config.problem import Report, Where
 from device_plugin.config.types import Config, Resource
 
 MAX_RESOURCES = 128  # some 400 threads and 300 open files
+_EACH = ("version", "resources")  # what every file has; all else stands once
+
+Drafts = Sequence[Config | None]  # by file; None: it could not be read
 
 
-def check(draft: Config, report: Report) -> None:
-    if not known(draft.resources):
-        return
-    if not draft.resources:
-        report.at(("resources",), "`resources` is empty; there is nothing to offer")
-    if len(draft.resources) > MAX_RESOURCES:
-        message = f"more than {MAX_RESOURCES} resources: each takes threads and a socket of its own"
-        report.at(("resources",), f"{message}; use several daemons")
-    every = [
-        _resource(resource, ("resources", index), report)
-        for index, resource in enumerate(draft.resources)
-        if known(resource)
-    ]
+def check(drafts: Drafts, report: Report) -> None:
+    _once(drafts, report)
+    _amount(drafts, report)
+    every = [_resource(resource, where, report) for where, resource in resources(drafts)]
     conflicts.between(every, report)
+
+
+def resources(drafts: Drafts) -> Iterator[tuple[Where, Resource]]:
+    """Every resource that could be read, also those with mistakes, and where it stands."""
+    for file, draft in enumerate(drafts):
+        for index, resource in enumerate(_known_resources(draft)):
+            if known(resource):
+                yield (file, "resources", index), resource
+
+
+def settings(drafts: Drafts, report: Report) -> dict[str, Any]:
+    """What the files say besides their resources."""
+    return {
+        key: getattr(draft, key)
+        for file, draft in enumerate(drafts)
+        for key in _settings()
+        if report.has((file, key))
+    }
+
+
+def _settings() -> list[str]:
+    return [key for key in Config.__struct_fields__ if key not in _EACH]
+
+
+def _known_resources(draft: Config | None) -> tuple[Resource, ...]:
+    return draft.resources if draft is not None and known(draft.resources) else ()
+
+
+def _once(drafts: Drafts, report: Report) -> None:
+    for key in _settings():
+        places = [(file, key) for file in range(len(drafts)) if report.has((file, key))]
+        for other in places[1:]:
+            message = f"`{key}` is set in {report.line(places[0], other)} already; keep one of them"
+            report.at(other, message, key=True)
+
+
+def _amount(drafts: Drafts, report: Report) -> None:
+    if any(draft is None or not known(draft.resources) for draft in drafts):
+        return
+    count = 0
+    for file, draft in enumerate(drafts):
+        before, count = count, count + len(_known_resources(draft))
+        if before <= MAX_RESOURCES < count:
+            why = "each takes threads and a socket of its own; use several daemons"
+            report.at((file, "resources"), f"more than {MAX_RESOURCES} resources: {why}")
+    if count:
+        return
+    places = [(file, "resources") for file in range(len(drafts))]
+    written = [place for place in places if report.has(place)]
+    if written:
+        report.at(written[0], "`resources` is empty; there is nothing to offer")
+    else:
+        report.at((0,), "no file of the folder has `resources`; there is nothing to offer")
 
 
 def _resource(resource: Resource, where: Where, report: Report) -> Examined:

@@ -8,7 +8,7 @@ from msgspec import inspect
 from yaml import ScalarNode
 from yaml.constructor import SafeConstructor
 
-from device_plugin.config.problem import show
+from device_plugin.config.problem import listed, near, show
 from device_plugin.config.types import LATER_VALUES
 
 STRING_LIMIT = 4096
@@ -16,7 +16,7 @@ _NUMBER_LIMIT = 100
 NOT_YET = "is not supported by this version"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _DECIMAL = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
-_DURATION = re.compile(r"(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+", re.ASCII)
+DURATION = re.compile(r"(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+", re.ASCII)
 _PLAIN = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _PART = re.compile(r"([\d.]+)([^\d.]+)")
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -79,9 +79,12 @@ def named(kind: inspect.Type) -> str:
             return named(inner)
         case inspect.UnionType(types=kinds):
             some = [named(one) for one in kinds if not isinstance(one, inspect.NoneType)]
-            return " or ".join(some)
+            return listed(some, form="{}")
         case inspect.LiteralType(values=values):
-            return " or ".join(str(value) for value in values)
+            return listed([str(value) for value in values], form="{}")
+        case inspect.StructType(fields=fields):
+            needed = [field.encode_name for field in fields if field.required]
+            return f"a mapping with {listed(needed, 'and')}" if needed else "a mapping"
     return _NAMES.get(type(kind), "a mapping")
 
 
@@ -152,13 +155,13 @@ def _seconds(node: ScalarNode, low: float | None, high: float | None, label: str
     text: str = node.value
     if bare := _bare_number(node):
         raise Wrong(f"{label} needs a unit: {show(bare)}s")
-    if node.tag != f"{_TAG}str" or not _DURATION.fullmatch(text):
+    if node.tag != f"{_TAG}str" or not DURATION.fullmatch(text):
         raise Wrong(f"{label} must be {_NAMES[inspect.FloatType]}, not {_given(node)}")
     seconds = sum(float(number) * _SECONDS.get(unit, 1e-6) for number, unit in _PART.findall(text))
     if low is not None and seconds < low:
-        raise Wrong(f"{label} must be at least {_go(low)}, not {show(text)}")
+        raise Wrong(f"{label} must be at least {duration(low)}, not {show(text)}")
     if high is not None and seconds > high:
-        raise Wrong(f"{label} must be at most {_go(high)}, not {show(text)}")
+        raise Wrong(f"{label} must be at most {duration(high)}, not {show(text)}")
     return seconds
 
 
@@ -170,8 +173,8 @@ def _bare_number(node: ScalarNode) -> str | None:
     return None if number is None else f"{number:g}"
 
 
-def _go(seconds: float) -> str:
-    """Write a limit as people do."""
+def duration(seconds: float) -> str:
+    """Write one as people do."""
     if seconds < 1:
         return f"{seconds * 1000:g}ms"
     return f"{seconds:g}s" if seconds % 3600 else f"{seconds // 3600:g}h"
@@ -187,4 +190,6 @@ def _literal(node: ScalarNode, kind: inspect.LiteralType, label: str) -> str | i
                 return value
             if node.value == str(value) and tag == "int":
                 raise Wrong(f"{label} must be the number {value}; remove the quotes")
-    raise Wrong(f"{label} must be {named(kind)}, not {_given(node)}")
+    meant = near(node.value, [str(value) for value in kind.values])
+    hint = f"; did you mean {meant}?" if meant else ""
+    raise Wrong(f"{label} must be {named(kind)}, not {_given(node)}{hint}")

@@ -1,95 +1,172 @@
 """The config file's types: what a key is called, what it may hold, what it means when left out.
 
 Field names are the keys of the file (`with` is `with_` here). `decode` reads the file by these
-types, `rules` checks what they cannot say; code that holds a `Config` may rely on every rule.
+types, `rules` checks what they cannot say; code that holds a `Config` may rely on every rule. What
+stands below a field is what the JSON Schema and the reference in docs/config.md say about the key.
 """
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-import msgspec
+from msgspec import Meta, Struct, field
 
 from device_plugin.device import MAX_REPLICAS
 
 HOUR = 3600.0
 # Every float of the config is a duration: seconds here, text as in Go in the file.
-AuditInterval = Annotated[float, msgspec.Meta(ge=0.1, le=24 * HOUR)]
-Grace = Annotated[float, msgspec.Meta(ge=60, le=10 * 365 * 24 * HOUR)]
-Scalar = str | int | bool
+AuditInterval = Annotated[float, Meta(ge=0.1, le=24 * HOUR)]
+Grace = Annotated[float, Meta(ge=60, le=10 * 365 * 24 * HOUR)]
 
 
-class Companion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A further node that belongs to a `path` device, named with the captures of its path."""
+class Requirement(Struct, frozen=True, forbid_unknown_fields=True):
+    """What an attribute must be for the selector to take a device."""
+
+    key: str
+    """The attribute's name; a capture of `path` is one."""
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "AtLeast", "AtMost"]
+    """`In`: one of `values`, `NotIn`: none of them; both take globs. `Exists`, `DoesNotExist`:
+    without values. `AtLeast`, `AtMost`: one value, compared as what the attribute is, a whole
+    number, quantity or version."""
+    values: tuple[str, ...] = ()
+    """Text; numbers are quoted."""
+
+
+class Companion(Struct, frozen=True, forbid_unknown_fields=True):
+    """A further node that belongs to a `path` device."""
 
     path: str
+    """Its path, with the captures of the device's `path`, without globs."""
     to: str | None = None
+    """Where the container finds it; else at the same path."""
     permissions: str = "rw"
+    """What the container may do with it: some of `r`, `w` and `m` (mknod)."""
     optional: bool = False
+    """The device is one without this node, too."""
 
 
-class Virtual(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class VersionValue(Struct, frozen=True, forbid_unknown_fields=True):
+    """An attribute that is a version."""
+
+    version: str
+    """As semver.org has it: `1.2.3` or `1.2.3-rc.1`."""
+
+
+class Virtual(Struct, frozen=True, forbid_unknown_fields=True):
     """Devices that consist of nothing but their number: licences, or a trial without hardware."""
 
-    count: Annotated[int, msgspec.Meta(ge=0, le=10_000)]
-    attributes: dict[str, Scalar] = {}
+    count: Annotated[int, Meta(ge=0, le=10_000)]
+    """How many there are."""
+    attributes: dict[str, str | int | bool | VersionValue] = {}
+    """What each is, by name: text, a whole number, true or false, or `{version: 1.2.3}`."""
     capacity: dict[str, str] = {}
+    """What each has, by name, in Kubernetes quantities: `80Gi`."""
 
 
-class Selector(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Selector(Struct, frozen=True, forbid_unknown_fields=True):
     """Which devices of the node belong to the resource; exactly one kind (`path`, `virtual`)."""
 
     path: str | None = None
+    """Kind: a device node, a link to one, a folder (all nodes in it are one device), or a pattern
+    for many, with `*`, `?`, `[0-9]`, `[!0-9]`, and `{name}`, which captures a piece."""
     virtual: Virtual | None = None
+    """Kind: devices that are only counted; there is nothing to mount."""
     to: str | None = None
+    """Where the container finds the node; else at the same path."""
     permissions: str = "rw"
-    with_: tuple[str | Companion, ...] = msgspec.field(default=(), name="with")
-    replicas: Annotated[int, msgspec.Meta(ge=1, le=MAX_REPLICAS)] = 1
+    """What the container may do with the node: some of `r`, `w` and `m` (mknod)."""
+    with_: tuple[str | Companion, ...] = field(default=(), name="with")
+    """Companions: further nodes that belong to the device."""
+    where: tuple[Requirement, ...] = ()
+    """Takes only devices of which all of this holds; for "or" write another selector."""
+    replicas: Annotated[int, Meta(ge=1, le=MAX_REPLICAS)] = 1
+    """How often each device may be held."""
 
 
-class PerContainer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    max: Annotated[int, msgspec.Meta(ge=1)] | None = None
+class PerContainer(Struct, frozen=True, forbid_unknown_fields=True):
+    """What one container may have of the resource."""
+
+    max: Annotated[int, Meta(ge=1)] | None = None
+    """How many; a container that asks for more is refused, and told why."""
     distinct: bool = False
+    """Never two replicas of one device."""
 
 
-class Allocation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Allocation(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which of several free devices a container gets."""
+
     prefer: Literal["pack", "spread"] = "pack"
+    """`pack`: as few devices as can be, those that leave least behind; `spread`: even shares."""
 
 
-class Mount(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Mount(Struct, frozen=True, forbid_unknown_fields=True):
+    """A file or folder of the host."""
+
     host_path: str
+    """What is mounted; where it is seen to be missing, the container is refused, and told why."""
     path: str
+    """Where the container finds it."""
     read_only: bool = False
+    """The container may only read."""
 
 
-class Container(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Container(Struct, frozen=True, forbid_unknown_fields=True):
     """What a container gets besides the device nodes; all values take placeholders."""
 
     env: dict[str, str] = {}
+    """Variables by name; names take placeholders too, but no paths."""
     mounts: tuple[Mount, ...] = ()
+    """Files and folders of the host."""
     annotations: dict[str, str] = {}
+    """Annotations for the container runtime, by key."""
 
 
-class Resource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Resource(Struct, frozen=True, forbid_unknown_fields=True):
+    """Something that Pods can ask for."""
+
     name: str
+    """The full name that they ask for, with a domain: `example.com/fuse`."""
     devices: tuple[Selector, ...]
+    """Its devices. Where two selectors meet on one, the first in the file has it."""
     allocation: Allocation = Allocation()
+    """Which of several free devices a container gets."""
     per_container: PerContainer = PerContainer()
+    """What one container may have of the resource."""
     container: Container = Container()
+    """What a container gets besides the device nodes."""
 
 
-class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Config(Struct, frozen=True, forbid_unknown_fields=True):
+    """The config of the device plugin."""
+
     version: Literal[1]
+    """Of this format: 1."""
     resources: tuple[Resource, ...]
+    """What this node offers."""
     audit_interval: AuditInterval = 10.0
+    """How often everything is looked at again, even without an event."""
     removed_grace: Grace = HOUR
+    """How long a vanished device that nobody holds stays listed, as unhealthy."""
 
+
+class Part(Config, frozen=True, forbid_unknown_fields=True):
+    """One of several files that make a config: it need not have resources."""
+
+    resources: tuple[Resource, ...] = ()
+
+
+# The options of a selector that fit one kind only; the others fit all.
+KINDS: Mapping[str, frozenset[str]] = {
+    "path": frozenset(("to", "permissions", "with")),
+    "virtual": frozenset(),
+}
 
 # Keys and values that the design has and this version has not: refused like any other, but nobody
 # is told that they are misspelt.
 LATER: Mapping[type, frozenset[str]] = {
     Config: frozenset(("api", "dra", "runtimes")),
+    Part: frozenset(("api", "dra", "runtimes")),
     Resource: frozenset(("api", "dra", "health", "runtimes")),
-    Selector: frozenset(("exec", "gpu", "health", "nodes", "pci", "usb", "vfio", "where")),
+    Selector: frozenset(("exec", "gpu", "health", "nodes", "pci", "usb", "vfio")),
     Container: frozenset(("cdi",)),
 }
 LATER_VALUES = frozenset(("numa",))

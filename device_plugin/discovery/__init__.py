@@ -7,16 +7,21 @@ a node that several of them claim.
 import msgspec
 
 from device_plugin.config import Config, Resource, Selector
-from device_plugin.device import Candidate, Found
+from device_plugin.device import Candidate, Found, Lost
 from device_plugin.discovery import path, virtual
 from device_plugin.host import Look, shown
 
 
 class Discovered(msgspec.Struct):
-    """What the selectors of one resource found at one look; every ID once."""
+    """What the selectors of one resource found at one look; every ID once.
+
+    `selectors` says what became of each, claims settled: what is wrong with a candidate stands
+    among the lost as well.
+    """
 
     candidates: list[Candidate] = []
     notes: list[str] = []
+    selectors: list[Found] = []
 
 
 def discover(look: Look, config: Config) -> dict[str, Discovered]:
@@ -35,21 +40,27 @@ def _discover(look: Look, resource: Resource, owners: dict[str, tuple[str, str]]
             found = Found(note=f"devices[{index}] failed, please report: {error!r}")
         if found.note:
             discovered.notes.append(found.note)
+        settled, lost = [], list(found.lost)
         for candidate in found.candidates:
+            device = candidate.device.id
             problem = _claim(candidate, resource.name, owners)
-            if candidate.device.id in ids:  # an earlier selector has it, and says how it is
-                discovered.notes.append(f"{candidate.device.id} matches again: {problem}")
+            if problem or candidate.problem:
+                lost.append(Lost(device, problem or candidate.problem))
+            if device in ids:  # an earlier selector has it, and says how it is
+                discovered.notes.append(f"{device} matches again: {problem}")
                 continue
-            ids.add(candidate.device.id)
-            settled = msgspec.structs.replace(candidate, problem=problem) if problem else candidate
-            discovered.candidates.append(settled)
+            ids.add(device)
+            replaced = msgspec.structs.replace(candidate, problem=problem) if problem else candidate
+            settled.append(replaced)
+        discovered.candidates += settled
+        discovered.selectors.append(Found(tuple(settled), found.note, tuple(lost)))
     return discovered
 
 
 def _find(look: Look, resource: Resource, selector: Selector, index: int) -> Found:
     if selector.virtual is not None:
         before = sum(other.virtual is not None for other in resource.devices[:index])
-        return virtual.find(selector.virtual, selector.replicas, resource.name, before)
+        return virtual.find(selector, selector.virtual, resource.name, before)
     return path.find(look, selector)
 
 

@@ -4,10 +4,11 @@ The path that matched is the identity, so for `/dev/serial/by-id/*` it is the li
 ttyUSBn that it leads to today.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from device_plugin.config import Companion, Selector
-from device_plugin.device import Candidate, Device, Found, Node, device_id, natural_key
+from device_plugin.config import Companion, Requirement, Selector
+from device_plugin.device import Candidate, Device, Found, Lost, Node, device_id, natural_key
+from device_plugin.discovery.where import mismatch
 from device_plugin.host import Absent, Entry, Look, Unusable, shown
 from device_plugin.pattern import PathPattern
 from device_plugin.template import Template, escape
@@ -23,22 +24,31 @@ def find(look: Look, selector: Selector) -> Found:
     """Every path that matches `selector.path`, as a candidate."""
     pattern = PathPattern.parse(selector.path or "")
     notes: list[str] = []
+    lost: list[Lost] = []
     candidates = []
-    for path, captures in _matches(look, pattern, notes):
-        try:
-            wanted = _wanted(look.entry(path), pattern)
-        except Absent:
-            continue
-        except Unusable:
-            wanted = True  # something is there: what is wrong with it becomes the problem
-        if wanted:
+    matches = _matches(look, pattern, notes, lost)
+    passing = list(_passing(matches, selector.where, notes, lost))
+    for path, captures in passing:
+        if reason := _unwanted(look, path, pattern):
+            lost.append(Lost(path, reason))
+        else:
             candidates.append(_candidate(look, selector, path, captures))
     if not candidates:
-        notes.append(f"{pattern.text} matches nothing")
-    return Found(tuple(candidates), "; ".join(notes))
+        by_where = matches and not passing
+        what = "nothing that matches passes `where`" if by_where else "matches nothing"
+        notes.append(f"{pattern.text}{':' if by_where else ''} {what}")
+    return Found(tuple(candidates), "; ".join(notes), tuple(lost))
 
 
-def _matches(look: Look, pattern: PathPattern, notes: list[str]) -> Iterator[Match]:
+def device_of(path: str) -> str:
+    """The ID of the device that a selector makes of a path that it matches."""
+    identity = path.removeprefix("/dev/")
+    folder, _, name = identity.rpartition("/")
+    by_something = folder.rpartition("/")[2].startswith("by-")
+    return device_id(name if by_something else identity, identity)
+
+
+def _matches(look: Look, pattern: PathPattern, notes: list[str], lost: list[Lost]) -> list[Match]:
     """Walk the pattern's components; a literal one is not listed, only appended."""
     found: list[Match] = [("", {})]
     for part in pattern.parts:
@@ -51,11 +61,32 @@ def _matches(look: Look, pattern: PathPattern, notes: list[str]) -> Iterator[Mat
                 for name in _names(look, folder or "/", notes)
                 if (more := part.match(name, captures)) is not None
             ]
-    odd = [path for path, _ in found if not path.isprintable()]
+    odd = [shown(path) for path, _ in found if not path.isprintable()]
     if odd:
-        others = f" and {len(odd) - 1} more" if len(odd) > 1 else ""
-        notes.append(f"{shown(odd[0])}{others} passed over: unprintable characters in its name")
-    yield from (match for match in found if match[0].isprintable())
+        notes.append(f"{odd[0]}{_more(odd)} passed over: unprintable characters in its name")
+        lost += [Lost(path, "there are unprintable characters in its name") for path in odd]
+    return [match for match in found if match[0].isprintable()]
+
+
+def _passing(
+    matches: Iterable[Match], where: tuple[Requirement, ...], notes: list[str], lost: list[Lost]
+) -> Iterator[Match]:
+    """The matches that are what `where` requires."""
+    odd = []
+    for path, captures in matches:
+        why = mismatch(where, captures)
+        if why is None:
+            yield path, captures
+            continue
+        lost.append(Lost(path, why.reason))
+        if why.odd:
+            odd.append(f"{path}: {why.reason}")
+    if odd:
+        notes.append(f"{odd[0]}{_more(odd)}")
+
+
+def _more(several: Sequence[str]) -> str:
+    return f" and {len(several) - 1} more" if len(several) > 1 else ""
 
 
 def _names(look: Look, folder: str, notes: list[str]) -> list[str]:
@@ -68,11 +99,19 @@ def _names(look: Look, folder: str, notes: list[str]) -> list[str]:
         return []
 
 
-def _wanted(entry: Entry, pattern: PathPattern) -> bool:
+def _unwanted(look: Look, path: str, pattern: PathPattern) -> str:
     """A glob means nodes and `/dev/x*/` folders; a path in full may be either."""
-    if entry.is_folder:
-        return pattern.folder or pattern.literal is not None
-    return not pattern.folder
+    try:
+        entry = look.entry(path)
+    except Absent:
+        return "it does not exist"
+    except Unusable:
+        return ""  # something is there: what is wrong with it becomes the problem
+    if pattern.folder and not entry.is_folder:
+        return "it is no folder, which the `/` at the end asks for"
+    if entry.is_folder and not pattern.folder and pattern.literal is None:
+        return "it is a folder; a pattern means folders with a `/` at its end"
+    return ""
 
 
 def _candidate(look: Look, selector: Selector, path: str, captures: Mapping[str, str]) -> Candidate:
@@ -88,7 +127,7 @@ def _candidate(look: Look, selector: Selector, path: str, captures: Mapping[str,
         except Unusable as why:
             if not part.optional:
                 problem = problem or f"{part.path} {why}"
-    device = Device(_id(path), tuple(nodes.values()), selector.replicas, captures)
+    device = Device(device_of(path), tuple(nodes.values()), selector.replicas, captures, captures)
     return Candidate(device, problem, tuple(claims))
 
 
@@ -148,10 +187,3 @@ def _walk(look: Look, top: str) -> Iterator[Entry]:
 
 def _in_tree_order(entry: Entry) -> list[tuple[list[tuple[int, int, str]], str]]:
     return [natural_key(component) for component in entry.path.split("/")]
-
-
-def _id(path: str) -> str:
-    identity = path.removeprefix("/dev/")
-    folder, _, name = identity.rpartition("/")
-    by_something = folder.rpartition("/")[2].startswith("by-")
-    return device_id(name if by_something else identity, identity)

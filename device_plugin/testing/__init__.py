@@ -1,15 +1,18 @@
 """An embedded kubelet to test device plugins against, in any language, without a cluster."""
 
 from device_plugin.testing.kubelet import FakeKubelet
+from device_plugin.testing.podresources import PodResources
 from device_plugin.testing.pods import Container, ContainerStatus, Pod, PodRecord
 from device_plugin.testing.records import (
     AdmissionError,
     Call,
     ContainerError,
     DeviceList,
+    Handshake,
     KubeletPanic,
     NodeStatus,
     Panic,
+    Query,
     Registration,
     RuntimeRefusal,
 )
@@ -34,12 +37,15 @@ __all__ = [
     "DeviceConfig",
     "DeviceList",
     "FakeKubelet",
+    "Handshake",
     "KubeletPanic",
     "MountConfig",
     "NodeStatus",
     "Panic",
     "Pod",
     "PodRecord",
+    "PodResources",
+    "Query",
     "Registration",
     "Runtime",
     "RuntimeRefusal",

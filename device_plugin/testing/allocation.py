@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from device_plugin.testing.checkpoint import Checkpoint
-from device_plugin.testing.devices import Allocation, Endpoint, Key
+from device_plugin.testing.devices import Endpoint, Key
 from device_plugin.testing.endpoints import PluginError
 from device_plugin.testing.pods import Container, PodRecord
 from device_plugin.testing.records import AdmissionError, Panic
@@ -96,9 +96,7 @@ class Allocator:
             raise AllocationError("no containers return in allocation response")
         with self._state.changing():
             self._look_for_lost(key, ids)
-            self._state.devices.store(
-                key, Allocation(frozenset(ids), response.container_responses[0])
-            )
+            self._state.devices.store(key, ids, response.container_responses[0])
         failure = self._checkpoint.write()
         if failure:
             raise AllocationError(failure)

@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from device_plugin.testing.devices import Allocation
 from device_plugin.testing.listener import CHECKPOINT
 from device_plugin.testing.state import State
 
@@ -44,7 +45,7 @@ class Checkpoint:
                         "PodUID": key.pod,
                         "ContainerName": key.container,
                         "ResourceName": key.resource,
-                        "DeviceIDs": {"-1": sorted(got.ids)},
+                        "DeviceIDs": _by_node(got),
                         "AllocResp": base64.b64encode(got.response.SerializeToString()).decode(),
                     }
                     for key, got in devices.allocations.items()
@@ -53,3 +54,12 @@ class Checkpoint:
                     resource: sorted(ids) for resource, ids in devices.healthy.items()
                 },
             }
+
+
+def _by_node(got: Allocation) -> dict[str, list[str]]:
+    """A device on two NUMA nodes is below both, one on none below -1 (A14)."""
+    nodes: dict[str, list[str]] = {}
+    for id_ in sorted(got.ids):
+        for node in got.numa[id_] or (-1,):
+            nodes.setdefault(str(node), []).append(id_)
+    return nodes

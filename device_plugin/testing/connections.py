@@ -39,22 +39,30 @@ class Connections:
 
     def connect(self, registration: Registration, context: grpc.ServicerContext) -> PluginClient:
         """Dial and ask for the options, all inside the plugin's Register call (A4)."""
-        settings = self._settings
         # filepath.Join: an absolute endpoint ends up below the folder, an empty one is the folder.
-        path = os.path.normpath(f"{settings.directory}/{registration.endpoint}")
+        path = os.path.normpath(f"{self._settings.directory}/{registration.endpoint}")
+        return self.connect_at(path, registration, context)
+
+    def connect_at(
+        self, path: str, registration: Registration, context: grpc.ServicerContext | None = None
+    ) -> PluginClient:
+        """Dial a socket and ask for the options; without a context nobody waits for that (A15)."""
+        settings = self._settings
         client = PluginClient(
             registration, path, rpc_timeout=settings.rpc_timeout, record=self._state.record
         )
         with self._state.changing():
+            if not self._state.running:
+                raise PluginError("context canceled")
             generation = self._state.generation
             self._live.add(client)
             self._enter(client)
         try:
-            if not context.add_callback(client.abandon):
+            if context and not context.add_callback(client.abandon):
                 client.abandon()
-            remaining = context.time_remaining()
+            remaining = context.time_remaining() if context else None
             client.dial(min(settings.dial_timeout, remaining or settings.dial_timeout))
-            options = client.options(context.time_remaining())
+            options = client.options(context.time_remaining() if context else None)
             self._connected(client, options, generation)
         except PluginError:
             with self._state.changing():
@@ -79,6 +87,13 @@ class Connections:
         """Open no stream; without one, nothing would ever take the client out of the table."""
         with self._state.changing():
             self._state.devices.sockets.get(client.resource, {}).pop(client.path, None)
+
+    def deregister(self, resource: str, path: str) -> None:
+        """Disconnect who serves at this socket; 1.36: who serves the resource, be it another."""
+        with self._state.condition:
+            found = self._lookup(resource, path)
+        if found:
+            self.disconnect(found)
 
     def disconnect(self, client: PluginClient) -> None:
         """Drop one client: its connection, its devices' health, its place in the table (A7)."""
@@ -105,10 +120,10 @@ class Connections:
         else:
             self._clients.setdefault(client.resource, []).append(client)
 
-    def _lookup(self, client: PluginClient) -> PluginClient | None:
+    def _lookup(self, resource: str, path: str) -> PluginClient | None:
         """Find whom the kubelet takes for this client: that is the defect of 1.36 (A5)."""
-        for candidate in self._clients.get(client.resource, ()):
-            if self._settings.behaviour == "1.36" or candidate.path == client.path:
+        for candidate in self._clients.get(resource, ()):
+            if self._settings.behaviour == "1.36" or candidate.path == path:
                 return candidate
         return None
 
@@ -147,7 +162,7 @@ class Connections:
             registration.stream_ended = time.monotonic()
             registration.stream_error = failure
             # (Go's stream would end at once after a disconnect, and find nobody; ours is slower.)
-            found = None if client.disconnected else self._lookup(client)
+            found = None if client.disconnected else self._lookup(client.resource, client.path)
         if found:
             self.disconnect(found)
 

@@ -1,6 +1,6 @@
 """What the device manager believes. Pure: no I/O, no lock, and the caller brings the clock."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -38,6 +38,7 @@ class Allocation:
 
     ids: frozenset[str]
     response: pb.ContainerAllocateResponse
+    numa: Mapping[str, tuple[int, ...]]  # the NUMA nodes of each ID as listed then; () if none
 
 
 @dataclass(slots=True)
@@ -129,7 +130,10 @@ class Devices:
             if (key.pod, key.container) == (pod, container)
         }
 
-    def store(self, key: Key, allocation: Allocation) -> None:
+    def store(self, key: Key, ids: set[str], response: pb.ContainerAllocateResponse) -> None:
+        listed = self.all.get(key.resource, {})
+        numa = {id_: (listed[id_].numa or ()) if id_ in listed else () for id_ in ids}
+        allocation = Allocation(frozenset(ids), response, numa)
         self.allocations[key] = allocation
         self.allocated.setdefault(key.resource, set()).update(allocation.ids)
 

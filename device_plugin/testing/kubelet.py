@@ -5,7 +5,6 @@ the generated API. What it does and says is taken from real kubelets; "A5" and t
 sections of docs/kubelet.md, which also say how each thing is known.
 """
 
-import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -13,55 +12,76 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, get_args
 
+import grpc
+
+from device_plugin._api.deviceplugin.v1beta1.deviceplugin_pb2_grpc import (
+    add_RegistrationServicer_to_server,
+)
+from device_plugin.testing.admission import Admission
 from device_plugin.testing.allocation import Allocator
 from device_plugin.testing.checkpoint import Checkpoint
 from device_plugin.testing.connections import Behaviour, Connections, Settings
 from device_plugin.testing.containers import Containers
 from device_plugin.testing.faults import Faults
 from device_plugin.testing.listener import KUBELET_SOCKET, Listener, clean_up
-from device_plugin.testing.pods import Pod, PodRecord
-from device_plugin.testing.records import AdmissionError
+from device_plugin.testing.podresources import PodResources
 from device_plugin.testing.registration import Registrar
-from device_plugin.testing.runtime import Created, Runtime
+from device_plugin.testing.runtime import Runtime
 from device_plugin.testing.state import State
-from device_plugin.testing.views import Views
+from device_plugin.testing.watcher import Watcher
 
 
-class FakeKubelet(Views):
+class FakeKubelet(Admission):
     """A kubelet on paper, on a real socket in `directory`. As a context manager it starts at once.
 
     `behaviour` says which release's handling of a second instance of a plugin applies (A5): in
     "1.36" the end of any old stream disconnects the newest client of that resource, from "1.37" on
     clients are told apart by their sockets. `seed` makes the random orders repeatable.
+
+    With a `root`, the kubelet's own folder, it serves PodResources in `pod-resources` below that
+    (B), and looks for plugins in `plugins_registry` every `watch_interval` seconds (A15).
     """
 
     def __init__(
         self,
         directory: str | Path,
         *,
+        root: str | Path | None = None,
         behaviour: Behaviour = "1.37",
         runtime: Runtime | None = None,
         status_interval: float = 10.0,
         grace: float = 300.0,
         dial_timeout: float = 10.0,
         rpc_timeout: float = 60.0,
+        watch_interval: float = 1.0,
         allow_panic: bool = False,
         seed: int | None = None,
     ) -> None:
         if behaviour not in get_args(Behaviour):
             raise ValueError(f"behaviour is one of {get_args(Behaviour)}, not {behaviour!r}")
-        super().__init__(State(seed=seed, allow_panic=allow_panic))
+        state = State(seed=seed, allow_panic=allow_panic)
         self.directory = Path(directory).absolute()
         self._status_interval = status_interval
         self._grace = grace
-        checkpoint = Checkpoint(self.directory, self._state)
+        checkpoint = Checkpoint(self.directory, state)
         settings = Settings(self.directory, behaviour, dial_timeout, rpc_timeout)
-        self._faults = Faults(self._state)
-        self._connections = Connections(settings, self._state, checkpoint)
-        self._registrar = Registrar(self._state, self._connections, self._faults)
-        self._allocator = Allocator(self._state, checkpoint)
-        self._containers = Containers(self._state, self._allocator, runtime or Runtime())
-        self._admission = threading.Lock()  # pods are admitted one after the other (A4)
+        self._faults = Faults(state)
+        self._connections = Connections(settings, state, checkpoint)
+        self._registrar = Registrar(state, self._connections, self._faults)
+        allocator = Allocator(state, checkpoint)
+        super().__init__(state, allocator, Containers(state, allocator, runtime or Runtime()))
+        self._pod_resources: PodResources | None = None
+        self._watcher: Watcher | None = None
+        if root is not None:
+            own = Path(root).absolute()
+            self._pod_resources = PodResources(own / "pod-resources", state)
+            self._watcher = Watcher(
+                own / "plugins_registry",
+                state,
+                self._connections,
+                interval=watch_interval,
+                dial_timeout=dial_timeout,
+            )
         self._listener: Listener | None = None
         self._threads: list[threading.Thread] = []
 
@@ -90,6 +110,7 @@ class FakeKubelet(Views):
         By default that is done before anybody can register: the worst case, in which no plugin can
         be fast enough. With `readmit_after` it is done that many seconds after the kubelet listens,
         as a real one does (0.9 s were seen); with readmit=False, not before `readmit()`.
+        Until then PodResources knows of no Pod.
         """
         if self.running:
             raise RuntimeError("the kubelet is running already")
@@ -98,11 +119,17 @@ class FakeKubelet(Views):
             self.readmit()
         self._tick()
         try:
-            self._listener = Listener(self.directory, self._registrar)
+            if self._pod_resources is not None:
+                self._pod_resources.start()
+            self._listener = self._listen()
         except BaseException:
             with self._state.changing():
                 self._state.running = False
+            if self._pod_resources is not None:
+                self._pod_resources.stop()
             raise
+        if self._watcher is not None:
+            self._watcher.start()
         self._run(self._keep_ticking, generation)
         if readmit and readmit_after is not None:
             self._run(self._readmit_later, generation, readmit_after)
@@ -114,9 +141,19 @@ class FakeKubelet(Views):
             self._state.generation += 1
             self._state.running = True
             self._state.devices = self._state.devices.restarted(time.monotonic())
+            self._state.plugins = {}
+            self._state.sources_ready = False
+            for record in self._state.pods.values():
+                record.known = False
             for uid in self._state.active():
                 self._state.sync_pod(uid)
             return self._state.generation
+
+    def _listen(self) -> Listener:
+        def add(server: grpc.Server) -> None:
+            add_RegistrationServicer_to_server(self._registrar, server)
+
+        return Listener(self.directory / KUBELET_SOCKET, add)
 
     def _run(self, target: Callable[..., None], *args: float) -> None:
         thread = threading.Thread(target=target, args=args, daemon=True)
@@ -133,6 +170,10 @@ class FakeKubelet(Views):
         if self._listener is not None:
             self._listener.close()  # first, so that pending Register calls see it drop
         self._connections.close_all()
+        if self._watcher is not None:
+            self._watcher.stop()
+        if self._pod_resources is not None:
+            self._pod_resources.stop()
         for thread in self._threads:
             thread.join()
         self._threads.clear()
@@ -158,36 +199,6 @@ class FakeKubelet(Views):
             now = time.monotonic()
             self._state.node_status = self._state.devices.node_status(now, self._grace)
 
-    # --- pods ---
-
-    def admit(self, pod: Pod) -> Pod:
-        """Admit a Pod, which allocates its devices; AdmissionError if it is rejected (A8)."""
-        self._require_running()
-        record = PodRecord(pod)
-        with self._admission:
-            with self._state.changing():
-                self._state.pods[pod.uid] = record
-            self._allocator.admit(record)
-        self._state.check()
-        return pod
-
-    def admit_and_drop(self, pod: Pod) -> None:
-        """Allocate for a Pod that a later admission check rejects: nobody tells the plugin (A8)."""
-        self.admit(pod)
-        with self._state.changing():
-            message = "Pod was rejected: Predicate NodeAffinity failed"
-            self._state.pods[pod.uid].fail("NodeAffinity", message)
-
-    def readmit(self) -> None:
-        """Admit all Pods again, as at every kubelet start (A14).
-
-        Running containers are skipped; the others demand healthy devices at once, and without them
-        the Pod is Failed.
-        """
-        self._require_running()
-        self._readmit(self._state.generation)
-        self._state.check()
-
     def _readmit_later(self, generation: int, delay: float) -> None:
         with self._state.condition:
             over = self._state.condition.wait_for(
@@ -196,55 +207,14 @@ class FakeKubelet(Views):
         if not over:
             self._readmit(generation)
 
-    def _readmit(self, generation: int) -> None:
-        with self._admission:
-            with self._state.condition:
-                records = [record for record in self._state.pods.values() if record.active]
-            for record in records:
-                if self._state.generation != generation:
-                    return
-                with contextlib.suppress(AdmissionError):  # it is in the Pod's status
-                    self._allocator.admit(record, starting=True)
-
-    def remove(self, pod: Pod) -> None:
-        """End a Pod. Its IDs come back when somebody next looks; there is no call for it (A14)."""
-        with self._state.changing():
-            self._state.pods[pod.uid].removed = True
-
-    def create_container(self, pod: Pod, name: str) -> Created:
-        """Create a container: ContainerError, or RuntimeRefusal, if it cannot be now (A10, A11)."""
-        self._require_running()
-        record = self._active(pod)
-        with self._admission:
-            created = self._containers.create(record, pod.container(name))
-        self._state.check()
-        return created
-
-    def restart_container(self, pod: Pod, name: str) -> Created:
-        """Create it again after it ended: the first response is replayed, without Allocate."""
-        self.exit_container(pod, name)
-        return self.create_container(pod, name)
-
-    def exit_container(self, pod: Pod, name: str) -> None:
-        """Let a container end: it is done, or waits in CrashLoopBackOff."""
-        record = self._active(pod)
-        with self._state.changing():
-            record.containers[name].state = "terminated"
-
-    def _active(self, pod: Pod) -> PodRecord:
-        self._state.check()
-        with self._state.condition:
-            record = self._state.pods[pod.uid]
-            if not record.active:
-                raise RuntimeError(f"pod {pod.name!r} is {record.phase} or removed")
-            return record
-
-    def _require_running(self) -> None:
-        self._state.check()
-        if not self.running:
-            raise RuntimeError("the kubelet is not running")
-
     # --- faults ---
+
+    @property
+    def pod_resources(self) -> PodResources:
+        """The PodResources server: what was asked of it, and switches for what goes wrong there."""
+        if self._pod_resources is None:
+            raise RuntimeError("no PodResources without a root: FakeKubelet(directory, root=...)")
+        return self._pod_resources
 
     def refuse_registration(self, text: str, times: int | None = None) -> None:
         """Answer Register with this error, for ever or so many times."""
@@ -285,7 +255,7 @@ class FakeKubelet(Views):
         self._require_running()
         for _ in range(times):
             (self.directory / KUBELET_SOCKET).unlink(missing_ok=True)
-            old, self._listener = self._listener, Listener(self.directory, self._registrar)
+            old, self._listener = self._listener, self._listen()
             if old is not None:
                 old.close()
 

@@ -1,16 +1,12 @@
-"""The folder and kubelet.sock: clean-up, listening, and the stale socket left behind (A1)."""
+"""Sockets of the kubelet: clean-up, listening, and the stale socket left behind (A1)."""
 
 import stat
 import tempfile
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import grpc
-
-from device_plugin._api.deviceplugin.v1beta1.deviceplugin_pb2_grpc import (
-    RegistrationServicer,
-    add_RegistrationServicer_to_server,
-)
 
 KUBELET_SOCKET = "kubelet.sock"
 CHECKPOINT = "kubelet_internal_checkpoint"
@@ -32,23 +28,22 @@ def clean_up(directory: Path) -> None:
 
 
 class Listener:
-    """Serves Registration on kubelet.sock.
+    """Serves on a socket at `path`; `add` puts the services into the server.
 
     gRPC unlinks the path that it has bound when it stops, a kubelet that exits does not. So gRPC
     is given the folder through a link of our own, and the link is gone by the time it unlinks.
     """
 
-    def __init__(self, directory: Path, servicer: RegistrationServicer) -> None:
-        self.path = directory / KUBELET_SOCKET
+    def __init__(self, path: Path, add: Callable[[grpc.Server], None]) -> None:
         self._aside = tempfile.TemporaryDirectory(prefix="kubelet-")
         self._link = Path(self._aside.name) / "d"
-        self._link.symlink_to(directory.absolute())
-        self._workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="kubelet-register")
+        self._link.symlink_to(path.parent.absolute())
+        self._workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="kubelet-serve")
         # No options: 4 MiB, and gRPC's own keepalive enforcement (A1).
         self._server = grpc.server(self._workers)
-        add_RegistrationServicer_to_server(servicer, self._server)
+        add(self._server)
         try:
-            self._server.add_insecure_port(f"unix:{self._link / KUBELET_SOCKET}")
+            self._server.add_insecure_port(f"unix:{self._link / path.name}")
         except RuntimeError:
             self._aside.cleanup()
             raise

@@ -31,6 +31,7 @@ class Pod:
     containers: Sequence[Container] = ()
     init_containers: Sequence[Container] = ()
     uid: str = field(default_factory=lambda: f"00000000-0000-0000-0000-{next(_uids):012d}")
+    namespace: str = "default"
 
     def container(self, name: str) -> Container:
         for container in self.in_order:
@@ -67,6 +68,7 @@ class PodRecord:
     reason: str = ""
     message: str = ""
     removed: bool = False
+    known: bool = True  # the kubelet has been told of it since it started
     containers: dict[str, ContainerStatus] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

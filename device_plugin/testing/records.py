@@ -56,7 +56,7 @@ class DeviceList:
 
 @dataclass(slots=True)
 class Registration:
-    """One Register call and what became of it."""
+    """One Register call and what became of it; the plugin watcher makes such a one too (A15)."""
 
     number: int
     received: float
@@ -90,6 +90,29 @@ class Call:
     must_include: tuple[str, ...] = ()
     size: int = 0
     error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One call to PodResources."""
+
+    started: float  # time.monotonic()
+    method: str  # List, GetAllocatableResources, Get
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Handshake:
+    """What the plugin watcher did with a socket that it found (A15)."""
+
+    started: float
+    ended: float
+    socket: str  # path of the registration socket
+    type: str = ""  # DevicePlugin, DRAPlugin; empty if the plugin could not be asked
+    name: str = ""  # the resource, or the driver
+    endpoint: str = ""  # path of the socket that serves
+    versions: tuple[str, ...] = ()
+    error: str | None = None  # None: registered
 
 
 @dataclass(frozen=True, slots=True)

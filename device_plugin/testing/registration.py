@@ -1,7 +1,6 @@
 """The Register call: its checks in the kubelet's order and words (A2)."""
 
 import re
-import time
 
 import grpc
 
@@ -45,7 +44,7 @@ class Registrar(RegistrationServicer):
         self._faults = faults
 
     def Register(self, request: pb.RegisterRequest, context: grpc.ServicerContext) -> pb.Empty:
-        registration = self._note(request)
+        registration = self._state.note(request.resource_name, request.endpoint, request.version)
         try:
             self._faults.wait_while_held("arrival", context)
             self._faults.check_refusal()
@@ -55,27 +54,10 @@ class Registrar(RegistrationServicer):
             self._open_stream(client, registration, context)
             self._faults.wait_while_held("reply", context)
         except PluginError as error:
-            self._reply(registration, str(error))
+            self._state.settle(registration, str(error))
             context.abort(grpc.StatusCode.UNKNOWN, str(error))
-        self._reply(registration, None)
+        self._state.settle(registration, None)
         return pb.Empty()
-
-    def _note(self, request: pb.RegisterRequest) -> Registration:
-        with self._state.changing():
-            registration = Registration(
-                number=len(self._state.registrations) + 1,
-                received=time.monotonic(),
-                version=request.version,
-                endpoint=request.endpoint,
-                resource=request.resource_name,
-            )
-            self._state.registrations.append(registration)
-            return registration
-
-    def _reply(self, registration: Registration, error: str | None) -> None:
-        with self._state.changing():
-            registration.error = error
-            registration.replied = time.monotonic()
 
     def _open_stream(
         self, client: PluginClient, registration: Registration, context: grpc.ServicerContext

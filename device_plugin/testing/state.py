@@ -3,6 +3,7 @@
 import contextlib
 import random
 import threading
+import time
 from collections.abc import Iterable, Iterator
 
 from device_plugin.testing.devices import Devices
@@ -11,9 +12,11 @@ from device_plugin.testing.records import (
     HEALTHY,
     Call,
     DeviceList,
+    Handshake,
     KubeletPanic,
     NodeStatus,
     Panic,
+    Query,
     Registration,
 )
 
@@ -32,6 +35,10 @@ class State:
         self.lists: dict[str, list[DeviceList]] = {}
         self.registrations: list[Registration] = []
         self.calls: list[Call] = []
+        self.queries: list[Query] = []
+        self.handshakes: list[Handshake] = []
+        self.plugins: dict[str, Handshake] = {}  # registered by the watcher, by socket
+        self.sources_ready = False  # whether the kubelet knows all Pods since it started
         self.panics: list[Panic] = []
         self.errors: list[str] = []
         self._allow_panic = allow_panic
@@ -52,6 +59,20 @@ class State:
         with self.condition:
             if self.panics and not self._allow_panic:
                 raise KubeletPanic("; ".join(str(panic) for panic in self.panics))
+
+    def note(self, resource: str, endpoint: str, version: str) -> Registration:
+        """Write down that a plugin wants to be registered."""
+        with self.changing():
+            number = len(self.registrations) + 1
+            registration = Registration(number, time.monotonic(), version, endpoint, resource)
+            self.registrations.append(registration)
+            return registration
+
+    def settle(self, registration: Registration, error: str | None) -> None:
+        """Write down what came of it."""
+        with self.changing():
+            registration.error = error
+            registration.replied = time.monotonic()
 
     def record(self, call: Call) -> None:
         with self.changing():

@@ -8,6 +8,7 @@ from device_plugin.testing.pods import Pod, PodRecord
 from device_plugin.testing.records import (
     Call,
     DeviceList,
+    Handshake,
     NodeStatus,
     Panic,
     Registration,
@@ -71,6 +72,20 @@ class Views:
             return list(self._state.calls)
 
     @property
+    def handshakes(self) -> list[Handshake]:
+        """Every attempt of the plugin watcher to register a plugin, over kubelet restarts too."""
+        self._state.check()
+        with self._state.condition:
+            return list(self._state.handshakes)
+
+    @property
+    def plugins(self) -> dict[str, Handshake]:
+        """What the plugin watcher has registered, by path of the registration socket (A15)."""
+        self._state.check()
+        with self._state.condition:
+            return dict(self._state.plugins)
+
+    @property
     def panics(self) -> list[Panic]:
         """What a real kubelet would have died of; never raises."""
         with self._state.condition:
@@ -80,6 +95,12 @@ class Views:
     def running(self) -> bool:
         with self._state.condition:
             return self._state.running
+
+    @property
+    def knows_pods(self) -> bool:
+        """Whether all Pods were admitted again since the start; PodResources knows less before."""
+        with self._state.condition:
+            return self._state.sources_ready
 
     def is_streaming(self, resource: str) -> bool:
         """Whether the stream of the plugin that calls would go to is open."""
@@ -153,6 +174,7 @@ class Views:
                 f"call {call.method} {call.resource} {call.ids[:_SHOWN]}: {call.error or 'ok'}"
                 for call in state.calls[-_LAST_CALLS:]
             ]
+            lines += [f"handshake {one.socket}: {one.error or 'ok'}" for one in state.handshakes]
             for record in state.pods.values():
                 lines.append(
                     f"pod {record.pod.name}: {record.phase} {record.reason} {record.message}"

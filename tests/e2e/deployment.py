@@ -47,6 +47,35 @@ class Deployment:
             pytest.fail(f"{why}\n{self._kubectl('describe', 'pods', '-n', self.namespace)}")
         return time.monotonic() - started
 
+    def edit(self, config: str) -> None:
+        """Change the ConfigMap, and have the kubelet bring it to the Pod soon.
+
+        It looks at a Pod's volumes about once a minute, and whenever the Pod itself changes.
+        """
+        (self._folder / "config.yaml").write_text(config)
+        self._kubectl("apply", "-k", str(self._folder))
+        stamp = f"e2e/edited={time.time_ns()}"
+        name = self.pod()["metadata"]["name"]
+        self._kubectl("annotate", "--overwrite", "pod", name, stamp, "-n", self.namespace)
+
+    def run(self, *words: str) -> str:
+        """One of our commands in the plugin's container."""
+        name = self.pod()["metadata"]["name"]
+        command = ["exec", name, "-n", self.namespace, "--", "python3", "-m", "device_plugin"]
+        return self._kubectl(*command, *words)
+
+    def get(self, page: str) -> str:
+        """A page of the plugin's, by way of the API server."""
+        name = self.pod()["metadata"]["name"]
+        return self._kubectl(
+            "get", "--raw", f"/api/v1/namespaces/{self.namespace}/pods/{name}:8080/proxy{page}"
+        )
+
+    def identity(self) -> tuple[str, int]:
+        """The running container and how often it was restarted."""
+        container = self.pod()["status"]["containerStatuses"][0]
+        return container["containerID"], container["restartCount"]
+
     def restart(self) -> None:
         self._kubectl("rollout", "restart", "daemonset/device-plugin", "-n", self.namespace)
 

@@ -22,6 +22,7 @@ import grpc
 import pytest
 
 from device_plugin._api.deviceplugin.v1beta1.deviceplugin_pb2_grpc import DevicePluginStub
+from device_plugin.status import ask
 from device_plugin.testing import Container, Created, FakeKubelet, Pod, Registration, Runtime
 
 PROGRAM = (sys.executable, "-m", "device_plugin", "run")
@@ -260,7 +261,7 @@ class Node:
     def kubelet(self, *, running: bool = True, **settings: Any) -> Kubelet:
         """Make a fake kubelet; not `running`, the test starts it later."""
         runtime = Runtime(self.host_root)
-        kubelet = Kubelet(self.plugins, runtime=runtime, seed=1, **settings)
+        kubelet = Kubelet(self.plugins, root=self.folder, runtime=runtime, seed=1, **settings)
         if running:
             self._stack.enter_context(kubelet)
         else:
@@ -278,15 +279,41 @@ class Node:
         http: str = "127.0.0.1:0",
         host_root: str = "",  # the node's own if empty
         within: Sequence[str] = (),
+        config: Path | None = None,
     ) -> Daemon:
-        """Start a daemon: resources by name, each a list of selectors, or all of it as the file."""
-        config = self.folder / "config.yaml"
-        config.write_text(_config(resources, audit_interval))
+        """Start a daemon: resources by name, each a list of selectors, or all of it as the file.
+
+        config: the file or folder is there already.
+        """
+        if config is None:
+            config = self.configure(resources, audit_interval=audit_interval, state=state)
         command: list[str | Path] = [*within, *PROGRAM, "--config", config, "--http", http]
         command += ["--device-plugin-dir", self.plugins, "--state-dir", self.folder / state]
+        command += ["--kubelet-root", self.folder]
         daemon = Daemon([*command, "--host-root", host_root or self.host_root])
         self._stack.callback(daemon.close)
         return daemon
+
+    def configure(
+        self,
+        resources: Mapping[str, Any] | str,
+        *,
+        audit_interval: str = "1h",
+        state: str = "state",
+    ) -> Path:
+        """Write the config of the daemon with this state folder, in one step."""
+        config = self.folder / (
+            "config.yaml" if state == "state" else f"{state.replace('/', '-')}.yaml"
+        )
+        new = config.with_suffix(".new")
+        new.write_text(_config(resources, audit_interval))
+        new.rename(config)
+        return config
+
+    def ask(self, command: str, **more: str) -> Facts:
+        """Ask the daemon on its status socket, once that is there."""
+        _eventually((self.folder / "state" / "status.sock").exists)
+        return ask(self.folder / "state", {"command": command, **more})
 
     def call(self, kubelet: Kubelet, resource: str) -> DevicePluginStub:
         """Talk to a resource's plugin past the kubelet, on the socket that it registered last."""

@@ -11,6 +11,7 @@ def test_a_bad_resource_beside_a_good_one(node, kubelet):
     assert len(lines) == 3, "all problems in one go"
     assert all(f"{node.folder}/config.yaml:1:" in line["problem"] for line in lines)
     assert any("did you mean `per_container`?" in line["problem"] for line in lines)
+    daemon.wait_log("registered", resource=X)  # its list may come before the kubelet's reply
     body = daemon.wait_page("/readyz", 503, "example.com/bad: left out")
     assert X not in body
     assert {one.resource for one in kubelet.registrations} == {X}

@@ -158,13 +158,6 @@ def test_a_bad_value_from_the_environment_is_refused(config):
     assert "choose from debug, info, warning, error" in done.stderr
 
 
-@pytest.mark.parametrize("name", ["run", "check", "discover", "allocate", "demo"])
-def test_every_command_has_help_with_an_example(name):
-    done = command(name, "--help")
-    assert done.returncode == 0
-    assert f"example: device-plugin {name}" in done.stdout
-
-
 def test_the_demo_breaks_and_heals_a_real_device():
     done = command("demo")
     assert done.returncode == 0, done.stderr

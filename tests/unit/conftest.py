@@ -2,6 +2,8 @@
 
 import os
 import stat
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -70,6 +72,13 @@ class _Kernel:
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tree:
     monkeypatch.setattr("device_plugin.host.os", _Kernel())
     return Tree(tmp_path)
+
+
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """A short path: unix sockets have 107 bytes for theirs."""
+    with tempfile.TemporaryDirectory(prefix="u", dir="/tmp") as path:
+        yield Path(path)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import pytest
 
+from device_plugin.attribute import Quantity
 from device_plugin.config import Config, Resource, Selector, Virtual
 from device_plugin.discovery import discover
 from device_plugin.inventory import Inventory
@@ -131,7 +132,11 @@ def test_virtual_devices_are_numbered_and_have_their_attributes(tree):
     ids = [c.device.id for c in found.candidates]
     assert ids == ["a-0-7de8ae2a", "a-1-70b1e6c9", "a-2-66e664c7"]
     (device, *_) = (c.device for c in found.candidates)
-    assert dict(device.attributes) == {"edition": "full", "seats": 5, "memory": "8Gi"}
+    assert dict(device.attributes) == {
+        "edition": "full",
+        "seats": 5,
+        "memory": Quantity.parse("8Gi"),
+    }
     assert not device.nodes
     assert not any(c.claims for c in found.candidates)
 

@@ -8,7 +8,7 @@ from device_plugin.allocation import grant, shares
 from device_plugin.config import Resource, Selector
 from device_plugin.device import Node
 from device_plugin.discovery import path as discovery
-from device_plugin.inventory import Listed, Snapshot
+from device_plugin.listing import Listed, Snapshot
 
 
 def found(tree, path="/dev/snd", **options):

@@ -5,7 +5,7 @@ import pytest
 from device_plugin.allocation import Grant, Refused, grant, inside, shares
 from device_plugin.config import Container, Mount, PerContainer, Resource
 from device_plugin.device import REMOVED, Device, Node
-from device_plugin.inventory import Listed, Snapshot
+from device_plugin.listing import Listed, Snapshot
 from device_plugin.plugin import grant_message
 
 R = "example.com/r"

@@ -8,7 +8,8 @@ import pytest
 
 from device_plugin.allocation import Refused, Share
 from device_plugin.device import Candidate, Device, Node
-from device_plugin.health import HandedOut, check_moved, check_nodes
+from device_plugin.health import check_moved, check_nodes
+from device_plugin.state import HandedOut
 
 FILE = "handed-out.jsonl"
 
@@ -44,14 +45,64 @@ def test_what_was_handed_out_survives_the_process(opened):
         assert remembered(journal, "a", "b", "c") == expected
 
 
-def test_what_is_not_found_any_more_is_still_known_by_resource(opened):
+def test_all_ids_of_a_device_are_known_by_resource(opened):
     journal = opened()
     journal.remember("example.com/x", [(Device("a", replicas=3), {}), (Device("b"), {})])
     note(journal, {"c": {}}, resource="example.com/y")
     for one in (journal, opened()):
-        gone = one.absent("example.com/x", {"b"})
-        assert gone == [Candidate(Device("a", replicas=3), "removed", handed_out=True)]
-        assert one.absent("example.com/x", {"a", "b"}) == []
+        assert [h.ids for h in one.of("example.com/x")] == [["a", "a-r1", "a-r2"], ["b"]]
+        assert one.resources == {"example.com/x", "example.com/y"}
+
+
+def test_what_is_free_is_forgotten_for_good(opened):
+    journal = opened()
+    note(journal, {"a": {"/dev/a": "c 1:1"}, "b": {}})
+    journal.forget([one for one in journal.of("example.com/x") if one.id == "a"])
+    for one in (journal, opened()):
+        assert remembered(one, "a", "b") == {"a": None, "b": {}}
+
+
+def test_what_was_handed_out_anew_meanwhile_is_not_forgotten(opened):
+    journal = opened()
+    note(journal, {"a": {"/dev/a": "c 1:1"}})
+    free = journal.of("example.com/x")
+    note(journal, {"a": {"/dev/a": "c 1:1"}})
+    journal.forget(free)
+    for one in (journal, opened()):
+        assert remembered(one, "a") == {"a": {"/dev/a": "c 1:1"}}
+
+
+def test_the_journal_does_not_grow_without_bounds(opened, tmp_path, monkeypatch):
+    monkeypatch.setattr("device_plugin.state._COMPACT", 2000)
+    journal = opened()
+    note(journal, {"stays": {"/dev/a": "c 1:1"}})
+    for i in range(200):
+        note(journal, {f"d{i}": {}})
+        journal.forget([one for one in journal.of("example.com/x") if one.id != "stays"])
+        assert (tmp_path / FILE).stat().st_size < 4000
+    for one in (journal, opened()):
+        assert [handed.id for handed in one.of("example.com/x")] == ["stays"]
+
+
+def test_others_may_append_while_the_journal_is_written_anew(opened, monkeypatch):
+    monkeypatch.setattr("device_plugin.state._COMPACT", 500)
+    journal = opened()
+
+    def hand_out(name):
+        for i in range(300):
+            note(journal, {f"{name}{i}": {"/dev/a": f"c 1:{i}"}})
+
+    threads = [threading.Thread(target=hand_out, args=(name,)) for name in "ab"]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        note(journal, {"mine": {}})
+        journal.forget([one for one in journal.of("example.com/x") if one.id == "mine"])
+    for thread in threads:
+        thread.join()
+    expected = {f"{name}{i}" for name in "ab" for i in range(300)}
+    for one in (journal, opened()):
+        assert {handed.id for handed in one.of("example.com/x")} == expected
 
 
 def test_nothing_new_is_not_written_again(opened, tmp_path):
@@ -78,7 +129,7 @@ def test_another_boot_makes_it_void(opened, monkeypatch, tmp_path):
     note(opened(), {"a": {"/dev/a": "c 1:1"}})
     boot = tmp_path / "boot_id"
     boot.write_text("another\n")
-    monkeypatch.setattr("device_plugin.health._BOOT_ID", boot)
+    monkeypatch.setattr("device_plugin.state._BOOT_ID", boot)
     assert opened().numbers("a") is None
     note(opened(), {"b": {}})
     assert remembered(opened(), "a", "b") == {"a": None, "b": {}}
@@ -235,8 +286,7 @@ def test_a_device_that_nobody_was_given_may_be_anything(tree):
 def test_a_device_that_is_still_what_it_was_is_held_and_well(tree):
     tree.node("/dev/a", 1)
     checked = moved(tree, a={"/dev/a": "c 188:1"})
-    assert (checked.problem, checked.handed_out) == ("", True)
-    assert moved(tree, a={}).handed_out
+    assert checked.problem == ""
 
 
 def test_a_node_that_is_another_device_now_is_moved_until_it_is_again(tree):
@@ -276,7 +326,7 @@ def test_nodes_that_the_device_no_longer_has_count_too(tree):
 
 def test_another_problem_stays_the_reason(tree):
     checked = moved(tree, Candidate(A.device, "broken"), a={"/dev/a": "c 188:1"})
-    assert (checked.problem, checked.handed_out) == ("broken", True)
+    assert checked.problem == "broken"
 
 
 def test_where_it_was_looked_is_watched(tree):

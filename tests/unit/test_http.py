@@ -11,7 +11,7 @@ import urllib.request
 import pytest
 from structlog.testing import capture_logs
 
-from device_plugin.cli import address
+from device_plugin.arguments import address
 from device_plugin.http import WebServer
 
 LOCAL = ("127.0.0.1", 0)

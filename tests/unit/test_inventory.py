@@ -6,7 +6,8 @@ import time
 import pytest
 
 from device_plugin.device import ID_LIMIT, MAX_REPLICAS, REMOVED, Candidate, Device, Node
-from device_plugin.inventory import LIST_LIMIT, Change, Inventory, Listed, Snapshot
+from device_plugin.inventory import Inventory
+from device_plugin.listing import LIST_LIMIT, Change, Listed, Snapshot
 from device_plugin.plugin import list_message
 
 R, S = "example.com/r", "example.com/s"
@@ -15,7 +16,7 @@ MIB4 = 4 * 1024 * 1024
 
 @pytest.fixture
 def inventory():
-    return Inventory([R, S])
+    return Inventory([R, S], clock=lambda: 7.0)
 
 
 def health(inventory):
@@ -42,7 +43,7 @@ def test_a_device_never_seen_whole_is_withheld_and_named(inventory):
 
 
 def test_a_device_that_a_container_holds_is_listed_whatever_is_wrong(inventory):
-    inventory.replace(R, [Candidate(Device("a"), "moved", handed_out=True)])
+    inventory.replace(R, [Candidate(Device("a"), "moved")], held=["a"])
     assert health(inventory) == {"a": "moved"}
 
 
@@ -50,7 +51,7 @@ def test_a_broken_device_stays_what_it_was_when_whole(inventory):
     whole = Device("a", (Node("/dev/a"), Node("/dev/b")), replicas=3)
     inventory.replace(R, [Candidate(whole)])
     inventory.replace(R, [Candidate(Device("a", (Node("/dev/a"),)), "/dev/b does not exist")])
-    assert inventory.snapshot(R).devices == (Listed(whole, "/dev/b does not exist"),)
+    assert inventory.snapshot(R).devices == (Listed(whole, "/dev/b does not exist", since=7.0),)
 
 
 def test_replicas_follow_the_health_of_their_device(inventory):
@@ -88,8 +89,8 @@ def test_resources_are_apart(inventory):
 def test_an_update_says_what_was_before(inventory):
     (new,) = look(inventory, ("a", "")).changes
     (broken,) = look(inventory, ("a", "broken")).changes
-    assert new == Change(Listed(Device("a")), None)
-    assert broken == Change(Listed(Device("a"), "broken"), Listed(Device("a")))
+    assert new == Change(Listed(Device("a"), since=7), None)
+    assert broken == Change(Listed(Device("a"), "broken", since=7), new.listed)
 
 
 def longest(count, replicas=1):

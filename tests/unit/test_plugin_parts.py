@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from device_plugin.device import Device
-from device_plugin.inventory import Listed, Snapshot
+from device_plugin.listing import Listed, Snapshot
 from device_plugin.plugin import Pace, list_message
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from device_plugin.allocation import Refused, prefer, shares
 from device_plugin.config import Allocation, PerContainer, Resource
 from device_plugin.device import Device
-from device_plugin.inventory import Listed, Snapshot
+from device_plugin.listing import Listed, Snapshot
 
 
 def resource(how="pack", **rules):

@@ -17,9 +17,17 @@ from device_plugin._api.deviceplugin.v1beta1.deviceplugin_pb2_grpc import (
     RegistrationStub,
     add_DevicePluginServicer_to_server,
 )
+from device_plugin._api.pluginregistration.v1 import pluginregistration_pb2 as pg
+from device_plugin._api.pluginregistration.v1.pluginregistration_pb2_grpc import (
+    RegistrationServicer,
+    add_RegistrationServicer_to_server,
+)
+from device_plugin._api.podresources.v1.podresources_pb2_grpc import PodResourcesListerStub
 from device_plugin.testing import FakeKubelet
 
 X = "example.com/x"
+# A connection of one's own, tried again at once.
+OWN_CONNECTION = (("grpc.use_local_subchannel_pool", 1), ("grpc.initial_reconnect_backoff_ms", 10))
 
 
 class Plugin(DevicePluginServicer):
@@ -133,10 +141,61 @@ class Plugin(DevicePluginServicer):
         return pb.PreStartContainerResponse()
 
 
+class Registry(RegistrationServicer):
+    """A registration socket; `also` is a plugin that the same socket serves."""
+
+    def __init__(self, path, also=None, **info):
+        self.path = path
+        self.info = pg.PluginInfo(
+            **{"type": "DevicePlugin", "name": X, "supported_versions": ["v1beta1"]} | info
+        )
+        self.also = also
+        self.told = []
+        self.on_info = lambda context: None
+        self.on_told = lambda context: None
+
+    def serve(self):
+        self._workers = ThreadPoolExecutor(8)
+        self._server = grpc.server(self._workers)
+        add_RegistrationServicer_to_server(self, self._server)
+        if self.also:
+            add_DevicePluginServicer_to_server(self.also, self._server)
+        self._server.add_insecure_port(f"unix:{self.path}")
+        self._server.start()
+        return self
+
+    def stop(self):
+        """Stop; gRPC removes the socket."""
+        self._server.stop(None).wait()
+        self._workers.shutdown()
+
+    def GetInfo(self, request, context):
+        self.on_info(context)
+        return self.info
+
+    def NotifyRegistrationStatus(self, request, context):
+        self.on_told(context)
+        self.told.append((request.plugin_registered, request.error))
+        return pg.RegistrationStatusResponse()
+
+    def outcome(self, kubelet):
+        """Wait for the first handshake with this socket."""
+        path = str(self.path)
+        return kubelet.wait_for(lambda k: [one for one in k.handshakes if one.socket == path])[0]
+
+
 @pytest.fixture
 def folder():
     """A short path: unix sockets have 107 bytes for theirs."""
     path = Path(tempfile.mkdtemp(dir="/tmp", prefix="k"))
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def root():
+    """A folder of the kubelet's own, for PodResources and the plugin watcher."""
+    path = Path(tempfile.mkdtemp(dir="/tmp", prefix="r"))
     yield path
     shutil.rmtree(path)
 
@@ -176,3 +235,35 @@ def running(kubelet, plugin):
         return started, made
 
     return start
+
+
+@pytest.fixture
+def registry(root):
+    """Make registration sockets, serving."""
+    (root / "plugins_registry").mkdir()
+    with contextlib.ExitStack() as stack:
+
+        def make(socket="x-reg.sock", **settings):
+            made = Registry(root / "plugins_registry" / socket, **settings).serve()
+            stack.callback(made.stop)
+            return made
+
+        yield make
+
+
+@pytest.fixture
+def watching(kubelet, root):
+    """Start fake kubelets that look for plugins often."""
+
+    def start(**settings):
+        return kubelet(**{"root": root, "watch_interval": 0.02, **settings})
+
+    return start
+
+
+@pytest.fixture
+def client(root):
+    """Call PodResources."""
+    target = f"unix:{root / 'pod-resources' / 'kubelet.sock'}"
+    with grpc.insecure_channel(target, options=OWN_CONNECTION) as channel:
+        yield PodResourcesListerStub(channel)

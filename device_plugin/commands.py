@@ -1,0 +1,194 @@
+"""What each command is called and takes, and what it says of itself in its help."""
+
+import argparse
+import shutil
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from device_plugin import __version__, flags
+from device_plugin.arguments import OneOf
+from device_plugin.exit_codes import BAD_CONFIG, FAILED, OK
+from device_plugin.table import WIDTH, table
+
+_SHELLS = ("bash", "zsh", "fish")
+_CODES = {
+    OK: "done",
+    FAILED: "not done, stderr says why",
+    BAD_CONFIG: "the config or the command line is wrong",
+}
+_DAEMON_CODES = _CODES | {
+    FAILED: "no daemon answers, or it refuses: stderr says why",
+    BAD_CONFIG: "the command line is wrong",
+}
+
+
+class Command(NamedTuple):
+    does: str
+    takes: Sequence[flags.Add]
+    examples: Sequence[str]  # without `device-plugin NAME`
+    codes: Mapping[int, str] = _CODES
+
+
+COMMANDS: Mapping[str, Command] = {
+    "run": Command(
+        "the daemon, one per node",
+        [
+            flags.config,
+            flags.kubelet,
+            flags.host_root,
+            flags.state_dir,
+            flags.http,
+            flags.log,
+        ],
+        ["--config config.yaml", "--config /etc/device-plugin --host-root /host --http :8080"],
+        _CODES | {OK: "stopped by SIGTERM or SIGINT", FAILED: "cannot start, the log says why"},
+    ),
+    "check": Command(
+        "validate a config: every problem, with its place",
+        [flags.word("file", "FILE", "a YAML file, or a folder of them", Path)],
+        ["config.yaml"],
+        {OK: "good", BAD_CONFIG: "not good, stderr has every problem"},
+    ),
+    "discover": Command(
+        "what this node would advertise now",
+        [flags.config, flags.host_root, flags.output("table", "json")],
+        ["--config config.yaml", "--config config.yaml -o json"],
+    ),
+    "explain": Command(
+        "why a device is, or is not, in a resource; and what a container needs to open it",
+        [
+            flags.config,
+            flags.host_root,
+            flags.word("what", "PATH|RESOURCE", "such as /dev/ttyUSB0, or example.com/serial"),
+        ],
+        ["--config config.yaml /dev/null", "--config config.yaml example.com/random"],
+    ),
+    "allocate": Command(
+        "what a container would get, as a dry run; why these devices, on stderr",
+        [
+            flags.config,
+            flags.host_root,
+            flags.output("table", "json", "yaml"),
+            flags.word("resource", "RESOURCE", "such as example.com/random"),
+            flags.how_many,
+        ],
+        ["--config config.yaml example.com/random --count 2"],
+    ),
+    "demo": Command(
+        "real devices behind an embedded kubelet: no cluster, no root",
+        [flags.own_config],
+        ["", "--config config.yaml"],
+    ),
+    "status": Command(
+        "what the running daemon has: devices, health, reasons, holders",
+        [flags.state_dir, flags.output("table", "json"), flags.watch],
+        ["", "--watch", "--state-dir /var/lib/device-plugin -o json"],
+        _DAEMON_CODES,
+    ),
+    "disable": Command(
+        "take a device out of use until `enable`; Pods that hold it keep it",
+        [
+            flags.word("id", "ID", "as `status` and `discover` show it"),
+            flags.state_dir,
+            flags.reason,
+        ],
+        ['ttyusb0 --reason "loose cable"'],
+        _DAEMON_CODES,
+    ),
+    "enable": Command(
+        "put a disabled device back in use",
+        [flags.word("id", "ID", "as `status` shows it"), flags.state_dir],
+        ["ttyusb0"],
+        _DAEMON_CODES,
+    ),
+    "convert": Command(
+        "another plugin's config into ours, with a comment where the meaning differs",
+        [
+            flags.word(
+                "file",
+                "FILE",
+                "a config of generic-device-plugin or smarter-device-manager; its manifest will do",
+                Path,
+            ),
+            flags.of_domain,
+        ],
+        ["generic-device-plugin.yaml > config.yaml"],
+        {
+            OK: "converted; read the comments",
+            FAILED: "some resources are left to you, as comments; stderr names them",
+            BAD_CONFIG: "not a config that it knows, or the command line is wrong",
+        },
+    ),
+    "manifests": Command(
+        "DaemonSet, ConfigMap and all else for a config, and a trial Pod per resource",
+        [flags.config, flags.deployment],
+        ["--config config.yaml --image registry.example.com/device-plugin:0.4.0"],
+    ),
+    "schema": Command(
+        "the JSON Schema of the config: editors complete and check by it",
+        [],
+        ["> device-plugin.schema.json"],
+        {OK: "done"},
+    ),
+    "completion": Command(
+        "a script that completes these commands in a shell",
+        [flags.word("shell", "|".join(_SHELLS), "which one", OneOf(*_SHELLS))],
+        ["bash > /etc/bash_completion.d/device-plugin", "fish | source"],
+        {OK: "done", BAD_CONFIG: "the command line is wrong"},
+    ),
+}
+
+
+def parser(*names: str) -> argparse.ArgumentParser:
+    """Make the parser of these commands, or of all: the daemon does not wait for the others'."""
+    width = min(WIDTH, shutil.get_terminal_size().columns)
+    form = partial(argparse.RawDescriptionHelpFormatter, width=width, max_help_position=28)
+    top = argparse.ArgumentParser(
+        prog="device-plugin",
+        usage="%(prog)s [-h] [--version] COMMAND ...",
+        description="Any Linux device as a Kubernetes extended resource, from one YAML file.",
+        epilog=_overview(),
+        formatter_class=form,
+        allow_abbrev=False,
+    )
+    top.add_argument("--version", action="version", version=__version__)
+    commands = top.add_subparsers(
+        prog="device-plugin",
+        metavar="COMMAND",
+        dest="command",
+        required=True,
+        help=argparse.SUPPRESS,  # argparse would not align them
+    )
+    for name in names or COMMANDS:
+        command = COMMANDS[name]
+        one = commands.add_parser(
+            name,
+            description=command.does,
+            epilog=_epilog(name, command),
+            formatter_class=form,
+            allow_abbrev=False,
+        )
+        for add in command.takes:
+            add(one)
+    return top
+
+
+def _overview() -> str:
+    return (
+        f"commands:\n{_indented((name, command.does) for name, command in COMMANDS.items())}\n\n"
+        "Every flag is also read from the environment: --log-level from DEVICE_PLUGIN_LOG_LEVEL.\n"
+        "`device-plugin COMMAND --help` has examples and exit codes."
+    )
+
+
+def _epilog(name: str, command: Command) -> str:
+    calls = [(f"device-plugin {name} {words}",) for words in command.examples]
+    codes = ((str(code), meaning) for code, meaning in command.codes.items())
+    return f"examples:\n{_indented(calls)}\n\nexit codes:\n{_indented(codes)}"
+
+
+def _indented(rows: Iterable[tuple[str, ...]]) -> str:
+    return textwrap.indent(table(rows), "  ")

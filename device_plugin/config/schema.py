@@ -1,0 +1,130 @@
+"""The JSON Schema of a config file, for editors; what it cannot say, `check` says."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import inspect
+
+from device_plugin import attribute
+from device_plugin.config import names, scalars, types
+from device_plugin.config.describe import Described, Key, alternatives, config, describe
+
+Schema = dict[str, Any]
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_NAME = (
+    rf"^(?!requests\.)(?!.*kubernetes\.io/){names.LABEL.pattern}(?:\.{names.LABEL.pattern})*"
+    rf"/(?=.{{1,63}}$){names.NAME.pattern}$"
+)
+_ABSOLUTE = {"pattern": "^/"}
+_TEMPLATE = {"pattern": "^[/{]"}
+_PERMISSIONS = {"pattern": r"^(?!.*(.).*\1)[rwm]{1,3}$"}
+_QUANTITY = {"type": "string", "pattern": f"^{attribute.QUANTITY}$"}
+_ATTRIBUTES = {"propertyNames": {"pattern": f"^{names.ATTRIBUTE.pattern}$"}}
+# What the types do not say of a key's value.
+_MORE: Mapping[tuple[type, str], Schema] = {
+    (types.Config, "resources"): {"minItems": 1},
+    (types.Resource, "name"): {"pattern": _NAME},
+    (types.Resource, "devices"): {"minItems": 1},
+    (types.Selector, "path"): _ABSOLUTE,
+    (types.Selector, "to"): _TEMPLATE,
+    (types.Selector, "permissions"): _PERMISSIONS,
+    (types.Companion, "path"): _ABSOLUTE,
+    (types.Companion, "to"): _TEMPLATE,
+    (types.Companion, "permissions"): _PERMISSIONS,
+    (types.Virtual, "attributes"): _ATTRIBUTES,
+    (types.Virtual, "capacity"): {**_ATTRIBUTES, "additionalProperties": _QUANTITY},
+    (types.VersionValue, "version"): {"pattern": f"^{attribute.VERSION}$"},
+    (types.Mount, "host_path"): _TEMPLATE,
+    (types.Mount, "path"): _TEMPLATE,
+}
+# How many values an operator of `where` takes.
+_VALUES: Mapping[tuple[str, ...], Schema | None] = {
+    ("In", "NotIn"): {"minItems": 1},
+    ("AtLeast", "AtMost"): {"minItems": 1, "maxItems": 1},
+    ("Exists", "DoesNotExist"): None,
+}
+
+
+def schema() -> Schema:
+    """Make the whole schema, JSON Schema 2020-12."""
+    definitions: dict[str, Schema] = {}
+    root = _value(config(), definitions)
+    return {"$schema": _DIALECT, "title": "device-plugin", **root, "$defs": definitions}
+
+
+def _value(kind: inspect.Type, definitions: dict[str, Schema]) -> Schema:
+    kinds = alternatives(kind)
+    if len(kinds) > 1:
+        return {"anyOf": [_value(one, definitions) for one in kinds]}
+    match kinds[0]:
+        case inspect.StructType() as struct:
+            return _reference(describe(struct), definitions)
+        case inspect.VarTupleType(item_type=item):
+            return {"type": "array", "items": _value(item, definitions)}
+        case inspect.DictType(value_type=item):
+            return {"type": "object", "additionalProperties": _value(item, definitions)}
+    return _scalar(kinds[0])
+
+
+def _scalar(kind: inspect.Type) -> Schema:
+    match kind:
+        case inspect.IntType(ge=low, le=high):
+            limits = {"minimum": low, "maximum": high}
+            return {"type": "integer"} | {k: v for k, v in limits.items() if v is not None}
+        case inspect.FloatType():
+            return {"type": "string", "pattern": f"^{scalars.DURATION.pattern}$"}
+        case inspect.LiteralType(values=values):
+            return {"enum": list(values)}
+        case inspect.BoolType():
+            return {"type": "boolean"}
+    return {"type": "string"}
+
+
+def _reference(mapping: Described, definitions: dict[str, Schema]) -> Schema:
+    name = mapping.cls.__name__
+    if name not in definitions:
+        definitions[name] = {}  # here, so that the order is the file's
+        definitions[name] = {"description": mapping.text, **_mapping(mapping, definitions)}
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def _mapping(mapping: Described, definitions: dict[str, Schema]) -> Schema:
+    values = {key.name: _key(mapping, key, definitions) for key in mapping.keys}
+    required = [key.name for key in mapping.keys if key.required]
+    if mapping.cls is types.Selector:  # editors complete by kind
+        others = values.keys() - types.KINDS.keys() - frozenset().union(*types.KINDS.values())
+        fitting = {kind: {kind, *options, *others} for kind, options in types.KINDS.items()}
+        return {
+            "oneOf": [
+                {"title": kind, **_closed({k: v for k, v in values.items() if k in fits}, [kind])}
+                for kind, fits in fitting.items()
+            ]
+        }
+    if mapping.cls is types.Requirement:
+        return {"oneOf": [_requirement(values, *one) for one in _VALUES.items()]}
+    return _closed(values, required)
+
+
+def _requirement(values: Schema, operators: tuple[str, ...], number: Schema | None) -> Schema:
+    some = {**values, "operator": {**values["operator"], "enum": list(operators)}}
+    if number is None:
+        some.pop("values")
+        return _closed(some, ["key", "operator"])
+    some["values"] = {**some["values"], **number}
+    return _closed(some, ["key", "operator", "values"])
+
+
+def _closed(properties: Schema, required: list[str]) -> Schema:
+    made = {"type": "object", "properties": properties, "required": required}
+    return {**made, "additionalProperties": False}
+
+
+def _key(mapping: Described, key: Key, definitions: dict[str, Schema]) -> Schema:
+    made = _value(key.kind, definitions) | _MORE.get((mapping.cls, key.name), {})
+    match key.default:
+        case float(seconds):
+            made["default"] = scalars.duration(seconds)
+        case str() | int():
+            made["default"] = key.default
+    return {"description": key.text, **made}

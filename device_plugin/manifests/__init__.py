@@ -1,0 +1,134 @@
+"""`device-plugin manifests`: all that a cluster needs for a config, as YAML documents.
+
+The texts beside this file are those of `manifests/base`, byte for byte; a test sees to it.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import yaml
+
+from device_plugin.config import source
+from device_plugin.config.source import Source
+
+_HERE = Path(__file__).parent
+_NAME = "device-plugin"
+_FOLDER = "/etc/device-plugin"  # where the DaemonSet mounts the ConfigMap
+_KEY = "config.yaml"
+_KEYS = re.compile(r"[-._A-Za-z0-9]+")  # what a key of a ConfigMap may be
+_BREAKS = frozenset("\r\x85\u2028\u2029")  # lines end here too, for YAML
+_LIMIT = 1 << 20  # bytes of a ConfigMap
+_POD = """\
+# A trial: asks for one {name}, prints what it got, and ends, which gives it back.
+apiVersion: v1
+kind: Pod
+metadata: {{name: {pod}}}
+spec:
+  restartPolicy: Never
+  containers:
+    - name: main
+      image: busybox:1.37
+      command: [sh, -c, "ls -lR /dev; env"]
+      resources: {{limits: {{{name}: 1}}}}
+"""
+
+
+class Unfit(Exception):  # noqa: N818 - an answer for people
+    """Why there can be no ConfigMap of the config."""
+
+
+class _Text(str):
+    """A text to be dumped as it stands, or else quoted: nothing in it may change."""
+
+    __slots__ = ()
+
+
+class _Dumper(yaml.SafeDumper):
+    """Knows `_Text`."""
+
+
+def _represent(dumper: yaml.SafeDumper, text: _Text) -> yaml.ScalarNode:
+    style = "|" if _BREAKS.isdisjoint(text) else '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", str(text), style=style)
+
+
+_Dumper.add_representer(_Text, _represent)
+
+
+def make(path: Path, resources: Sequence[str], namespace: str, image: str) -> str:
+    """Make the documents for the config at `path`, which has these resources.
+
+    A folder's files become a key each. Raises Unfit.
+    """
+    files = source.load(path)
+    documents = [
+        _text("namespace").replace(f"name: {_NAME}", f"name: {_scalar(namespace)}", 1),
+        _placed(_text("serviceaccount"), namespace),
+        _config_map(files, namespace, is_folder=path.is_dir()),
+        _daemon_set(namespace, image, is_folder=path.is_dir()),
+        *_pods(resources),
+    ]
+    return "---\n".join(documents).rstrip("\n")
+
+
+def warnings(image: str) -> list[str]:
+    """What is unwise about the image."""
+    name, _, tag = image.rpartition("/")[2].partition(":")
+    if "@" in image or tag not in ("", "latest"):
+        return []
+    return [f"{image} may be another image on each node: name a release, as in {name}:1.0"]
+
+
+def _text(name: str) -> str:
+    return (_HERE / f"{name}.yaml").read_text()
+
+
+def _scalar(text: str) -> str:
+    """A text that YAML may take for a number: quoted."""
+    return text if yaml.safe_load(text) == text else f'"{text}"'
+
+
+def _placed(text: str, namespace: str) -> str:
+    own = f"  name: {_NAME}\n"
+    return text.replace(own, f"{own}  namespace: {_scalar(namespace)}\n", 1)
+
+
+def _daemon_set(namespace: str, image: str, *, is_folder: bool) -> str:
+    text = _placed(_text("daemonset"), namespace)
+    text = text.replace(f"image: {_NAME}\n", f"image: {_scalar(image)}\n", 1)
+    return text.replace(f"{_FOLDER}/{_KEY}", _FOLDER, 1) if is_folder else text
+
+
+def _config_map(files: Sequence[Source], namespace: str, *, is_folder: bool) -> str:
+    size = sum(len(file.data) for file in files)
+    if size > _LIMIT:
+        raise Unfit(f"the config has {size} bytes, and a ConfigMap at most {_LIMIT}")
+    data = {_key(file) if is_folder else _KEY: _Text(file.data.decode()) for file in files}
+    document = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": _NAME, "namespace": namespace},
+        "data": data,
+    }
+    text: str = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
+    return text
+
+
+def _key(file: Source) -> str:
+    name = os.path.basename(file.name)
+    if not _KEYS.fullmatch(name):
+        raise Unfit(f"{file.name}: a ConfigMap's keys have letters, digits, - _ and . : rename it")
+    return name
+
+
+def _pods(resources: Iterable[str]) -> list[str]:
+    names: dict[str, str] = {}  # by Pod
+    for resource in resources:
+        short = re.sub("[^a-z0-9]+", "-", resource.rpartition("/")[2].lower()).strip("-")
+        pod = f"try-{short}"
+        while pod in names:
+            pod += "-2"
+        names[pod] = resource
+    return [_POD.format(name=name, pod=pod) for pod, name in names.items()]

@@ -1,0 +1,110 @@
+"""The config in use, and the file that it came from: read again when that changes.
+
+A bad file changes nothing: the last good config stays. Nor does a mistake within one resource: the
+others take what is new, and that one stays as it was.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from device_plugin import config
+from device_plugin.config import Checked, Config, Problem
+
+_MAX_LINKS = 40  # the kernel's own bound, path_resolution(7)
+_MAX_NAMED = 20  # problems in one go
+_log = structlog.get_logger()
+
+
+def report(checked: Checked) -> None:
+    """Log what is wrong with a config."""
+    for problem in checked.problems[:_MAX_NAMED]:
+        event = "resource refused" if checked.config and problem.resource else "config refused"
+        _log.error(event, resource=problem.resource, problem=str(problem))
+    if checked.problems[_MAX_NAMED:]:
+        _log.error(
+            "config: more problems",
+            count=len(checked.problems) - _MAX_NAMED,
+            hint="device-plugin check lists all",
+        )
+
+
+class ConfigInUse:
+    """The last good config, and what is wrong with the file now."""
+
+    def __init__(self, path: Path, checked: Checked) -> None:
+        """`checked` must hold a config."""
+        assert checked.config is not None  # noqa: S101 - whoever starts the daemon has looked
+        self._path = path
+        self._checked = checked
+        self.config: Config = checked.config
+        self.sha256 = checked.fingerprint  # of the config in use
+
+    def reread(self) -> Config | None:
+        """Read the file again; returns the config that was in use if another one is now.
+
+        Its problems are logged where they are new.
+        """
+        checked = config.read(self._path)
+        if checked.fingerprint == self._checked.fingerprint:
+            return None
+        if checked.problems != self._checked.problems:
+            report(checked)
+        self._checked = checked
+        if checked.config is None:
+            return None
+        before, self.config = self.config, _kept(self.config, checked.config, checked.problems)
+        self.sha256 = checked.fingerprint
+        return before
+
+    @property
+    def sha256_read(self) -> str:
+        """Of the file as it was read last, in use or not."""
+        return self._checked.fingerprint
+
+    @property
+    def well(self) -> bool:
+        """Whether the file as it is now is in use, all of it."""
+        return not self._checked.problems
+
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong with the file, one line each."""
+        if self._checked.config is None:
+            first, *more = self._checked.problems
+            rest = f" (and {len(more)} more problems)" if more else ""
+            return [f"config: the last good one is in use: {first}{rest}"]
+        served = {resource.name for resource in self.config.resources}
+        return [
+            f"{p.resource}: {'kept as it was' if p.resource in served else 'left out'}: {p}"
+            for p in self._checked.problems
+        ]
+
+    @property
+    def folders(self) -> set[str]:
+        """Where a change could alter the file: links are followed one by one."""
+        folders = set(_folders(os.fspath(self._path)))
+        if self._path.is_dir():
+            folders.add(os.fspath(self._path))
+            folders.update(*(_folders(os.fspath(file)) for file in self._path.glob("*.y*ml")))
+        return folders
+
+
+def _folders(path: str) -> Iterator[str]:
+    for _ in range(_MAX_LINKS):
+        yield os.path.dirname(path) or "."
+        try:
+            path = os.path.join(os.path.dirname(path), os.readlink(path))
+        except OSError:  # no link: the file itself, or nothing
+            return
+
+
+def _kept(before: Config, now: Config, problems: Iterable[Problem]) -> Config:
+    """The new config, with the old form of resources that the new file spoils."""
+    spoilt = {problem.resource for problem in problems}
+    names = {resource.name for resource in now.resources}
+    old = [r for r in before.resources if r.name in spoilt and r.name not in names]
+    return msgspec.structs.replace(now, resources=(*now.resources, *old))

@@ -1,0 +1,180 @@
+"""What outlives the process, in its state folder: devices handed out, devices disabled.
+
+The kubelet replays the first Allocate response at every restart of a container, so what was handed
+out must be known for as long as somebody may hold it.
+"""
+
+import contextlib
+import errno
+import os
+import threading
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from device_plugin.device import Device
+
+_FILE = "handed-out.jsonl"
+_DISABLED = "disabled.json"
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_COMPACT = 1 << 20  # bytes after which the journal is written anew
+
+Numbers = Mapping[str, str]  # "c 188:0" by host path
+
+
+class Handed(msgspec.Struct, frozen=True, array_like=True):
+    """A device as a container was given it last; without a resource: it is free."""
+
+    id: str
+    resource: str = ""
+    replicas: int = 1
+    numbers: Numbers = {}
+
+    @property
+    def ids(self) -> list[str]:
+        return Device(self.id, replicas=self.replicas).replica_ids
+
+
+class HandedOut:
+    """Which devices containers were given, and their nodes' numbers.
+
+    A journal in the state folder: a line is appended when what is handed out differs from what is
+    remembered, and the last one of a device counts. Numbers mean nothing after a reboot, so the
+    journal of another boot is void. Appending takes no lock: one write of whole lines is enough.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        """Without a folder for as long as the process lives; OSError where none can be kept."""
+        self._lock = threading.Lock()  # of the mapping; never held over I/O
+        self._handed: dict[str, Handed] = {}
+        self._path: Path | None = None
+        self._file = -1
+        self._appended = 0
+        if folder is not None:
+            boot = msgspec.json.encode([_BOOT_ID.read_text().strip()])
+            self._boot, self._path = boot, folder / _FILE
+            self._handed = _read(self._path, boot)
+            self._file = self._write(self._handed.values())
+
+    @property
+    def resources(self) -> set[str]:
+        """Of which something was handed out."""
+        return {handed.resource for handed in list(self._handed.values())}
+
+    def numbers(self, device: str) -> Numbers | None:
+        """None if no container was given the device."""
+        handed = self._handed.get(device)
+        return handed.numbers if handed else None
+
+    def of(self, resource: str) -> list[Handed]:
+        return [one for one in list(self._handed.values()) if one.resource == resource]
+
+    def remember(self, resource: str, handed: Iterable[tuple[Device, Numbers]]) -> None:
+        """Note what containers are given now.
+
+        Raises OSError where it cannot be kept; it then holds until this process ends.
+        """
+        now = [Handed(device.id, resource, device.replicas, n) for device, n in handed]
+        with self._lock:
+            news = [one for one in now if self._handed.get(one.id) != one]
+            self._handed.update((one.id, one) for one in now)
+        self._append(news)
+
+    def forget(self, free: Iterable[Handed]) -> None:
+        """Note that nobody holds these; one that was handed out anew meanwhile stays.
+
+        Raises OSError like `remember`.
+        """
+        with self._lock:
+            gone = [one for one in free if self._handed.get(one.id) is one]
+            for one in gone:
+                del self._handed[one.id]
+        self._append([Handed(one.id) for one in gone])
+        # One that was handed out since then must have the last word in the file as well.
+        handed = (self._handed.get(one.id) for one in gone)
+        self._append([one for one in handed if one is not None])
+        if self._path is not None and self._appended > _COMPACT:
+            self._compact()
+
+    def close(self) -> None:
+        if self._path is not None:
+            os.close(self._file)
+
+    def _append(self, news: Collection[Handed]) -> None:
+        if not news or self._path is None:
+            return
+        # It begins a line of its own: what came before may have been torn by a full disk.
+        lines = b"\n" + _lines(map(msgspec.json.encode, news))
+        self._appended += len(lines)
+        if os.write(self._file, lines) < len(lines):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def _compact(self) -> None:
+        """Write the journal anew while others go on appending."""
+        self._appended = 0
+        with self._lock:
+            written = dict(self._handed)
+        fresh = self._write(written.values())
+        os.dup2(fresh, self._file)  # at once: an appender never meets a closed file
+        os.close(fresh)
+        with self._lock:
+            now = list(self._handed.values())
+        self._append([one for one in now if written.get(one.id) is not one])
+
+    def _write(self, handed: Iterable[Handed]) -> int:
+        """Put a new file in the journal's place; returns it, open for appending."""
+        assert self._path is not None  # noqa: S101 - only called with a folder
+        fresh = self._path.with_suffix(".new")
+        fresh.write_bytes(_lines([self._boot, *map(msgspec.json.encode, handed)]))
+        fresh.replace(self._path)
+        return os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+
+
+class Disabled:
+    """Devices that an admin took out of service, with the reason, until they are enabled."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises OSError or ValueError, with what to do, where the file cannot be read."""
+        self._path = folder / _DISABLED
+        self._reasons: dict[str, str] = {}
+        if self._path.exists():
+            try:
+                self._reasons = msgspec.json.decode(self._path.read_bytes(), type=dict[str, str])
+            except msgspec.MsgspecError as error:
+                raise ValueError(f"{self._path}: {error}: mend or remove it") from None
+
+    @property
+    def reasons(self) -> Mapping[str, str]:
+        """By device."""
+        return self._reasons
+
+    def set(self, device: str, reason: str | None) -> None:
+        """Disable with a reason, or enable with None. Raises OSError where it cannot be kept."""
+        reasons = {id_: why for id_, why in self._reasons.items() if id_ != device}
+        if reason is not None:
+            reasons[device] = reason
+        fresh = self._path.with_suffix(".new")
+        fresh.write_bytes(msgspec.json.encode(reasons))
+        fresh.replace(self._path)
+        self._reasons = reasons
+
+
+def _lines(values: Iterable[bytes]) -> bytes:
+    return b"".join(value + b"\n" for value in values)
+
+
+def _read(path: Path, boot: bytes) -> dict[str, Handed]:
+    if not path.is_file():
+        return {}
+    first, *lines = path.read_bytes().splitlines() or [b""]
+    if first != boot:
+        return {}
+    handed: dict[str, Handed] = {}
+    for line in lines:
+        with contextlib.suppress(msgspec.MsgspecError, RecursionError):  # torn, or not ours
+            one = msgspec.json.decode(line, type=Handed)
+            handed.pop(one.id, None)
+            if one.resource:
+                handed[one.id] = one
+    return handed

@@ -1,0 +1,231 @@
+"""Keeps the inventory true: what is found, held, disabled and dropped goes in, news is logged.
+
+Runs on the daemon's loop; only `suspect` is called from elsewhere.
+"""
+
+import re
+import time
+from collections.abc import Collection, Iterator
+
+import msgspec
+import structlog
+
+from device_plugin.config import Config
+from device_plugin.device import ID_LIMIT, Candidate, split_replica
+from device_plugin.discovery import Discovered, discover
+from device_plugin.health import check_moved
+from device_plugin.host import Host
+from device_plugin.inventory import Inventory
+from device_plugin.listing import Change, Update
+from device_plugin.metrics import Metrics
+from device_plugin.podresources import Holdings
+from device_plugin.state import Disabled, Handed, HandedOut
+
+_MAX_NAMED = 20  # devices or notes in one go
+# Seconds for which answers must show a device free before it counts as free: a kubelet that has
+# just started answers before it knows its Pods.
+FREE_AFTER = 30.0
+_ID = re.compile(f"[a-z0-9-]{{1,{ID_LIMIT}}}")  # what an ID of ours may look like
+
+_log = structlog.get_logger()
+
+
+class Upkeep:
+    """What the node has, what the kubelet says of it and what the admin wants, made one list."""
+
+    def __init__(
+        self,
+        host: Host,
+        inventory: Inventory,
+        handed_out: HandedOut,
+        disabled: Disabled,
+        metrics: Metrics,
+    ) -> None:
+        self._host = host
+        self._inventory = inventory
+        self._handed_out = handed_out
+        self._disabled = disabled
+        self._metrics = metrics
+        self._said: dict[str, list[str]] = {}
+        self._seen_free: dict[str, tuple[Handed, float]] = {}  # since when, by device
+        self._wanted: dict[tuple[str, str], float] = {}  # when an absent device was held last
+        self._unknown: dict[str, frozenset[str]] = {}  # healthy IDs that are not ours, by resource
+        self.foreign: dict[str, frozenset[str]] = {}  # the same, where it is certain
+        self.holdings = Holdings(0.0)
+
+    def look(self, config: Config, before: Config | None = None) -> set[str]:
+        """Look at the devices; returns the folders (the host's) where a change would matter.
+
+        before: the config that this one replaces now; what only that one finds is dropped.
+        """
+        look, started = self._host.look(), time.monotonic()
+        found = discover(look, config)
+        found_before = discover(look, before) if before is not None else {}
+        self._metrics.looked(time.monotonic() - started)
+        holders = self._holders()
+        served = [*found, *self._inventory.resources, *self._handed_out.resources]
+        for name in dict.fromkeys(served):
+            discovered = found.get(name) or Discovered()
+            candidates = [
+                check_moved(look, _free(c, holders.get(c.device.id, name), name), self._handed_out)
+                for c in discovered.candidates
+            ]
+            held = set(self._held(name))
+            if name in found:
+                dropped = _ids(found_before.get(name)) - _ids(discovered)
+            else:
+                dropped = {one.device.id for one in self._inventory.snapshot(name).devices}
+                dropped.update(split_replica(id_)[0] for id_ in held)
+            update = self._inventory.replace(
+                name, candidates, held=held, dropped=dropped, disabled=self._disabled.reasons
+            )
+            self._report(name, discovered.notes, update)
+        return look.folders
+
+    def take(self, holdings: Holdings, grace: float, streaming: Collection[str]) -> bool:
+        """Take the kubelet's answer; returns whether to look again.
+
+        grace: seconds that an absent device stays listed after it was held last. streaming: the
+        resources whose list the kubelet had from us when it was asked.
+        """
+        self.holdings = holdings
+        self._notice_foreign(holdings, streaming)
+        news = self._forget_free(holdings)
+        for name in self._inventory.resources:
+            self._retire(name, holdings, grace)
+            listed = self._inventory.snapshot(name).by_id
+            news = news or any(id_ not in listed for id_ in self._held(name))
+        return news
+
+    def suspect(self, resource: str, id_: str) -> None:
+        """The kubelet asked for a device that is not ours."""
+        self._accuse(resource, frozenset((id_,)))
+
+    def _held(self, resource: str) -> Iterator[str]:
+        """IDs that containers have of us, or may have."""
+        for handed in self._handed_out.of(resource):
+            yield from handed.ids
+        foreign = self.foreign.get(resource, frozenset())
+        for id_ in self.holdings.held(resource):
+            if id_ not in foreign and _ID.fullmatch(id_):
+                yield id_
+
+    def _holders(self) -> dict[str, str]:
+        """Through which resource a device is held, by device."""
+        ours = self._inventory.resources
+        held = [(split_replica(id_)[0], name) for name in ours for id_ in self.holdings.held(name)]
+        handed = [(one.id, name) for name in ours for one in self._handed_out.of(name)]
+        return dict(held + handed)
+
+    def _forget_free(self, holdings: Holdings) -> bool:
+        """Let go of what was handed out and is free by now."""
+        since: dict[str, tuple[Handed, float]] = {}
+        free = []
+        for name in self._handed_out.resources:
+            held = holdings.held(name)
+            for handed in self._handed_out.of(name):
+                if any(id_ in held for id_ in handed.ids):
+                    continue
+                then = self._seen_free.get(handed.id)
+                known = then is not None and then[0] is handed
+                since[handed.id] = then if then and known else (handed, holdings.asked)
+                if holdings.asked - since[handed.id][1] >= FREE_AFTER:
+                    free.append(handed)
+        self._seen_free = since
+        try:
+            self._handed_out.forget(free)
+        except OSError as error:
+            _log.error("cannot note what is free", error=str(error))
+        return bool(free)
+
+    def _retire(self, resource: str, holdings: Holdings, grace: float) -> None:
+        """Take absent devices off the list that nobody has held for the grace."""
+        held = set(self._held(resource))
+        leaving = []
+        for listed in self._inventory.snapshot(resource).devices:
+            id_ = listed.device.id
+            if listed.present:
+                self._wanted.pop((resource, id_), None)
+                continue
+            if held.intersection(listed.device.replica_ids):
+                self._wanted[resource, id_] = holdings.asked
+            elif holdings.asked - self._wanted.setdefault((resource, id_), holdings.asked) >= grace:
+                leaving.append(id_)
+        for id_ in leaving:
+            del self._wanted[resource, id_]
+        if leaving:
+            self._inventory.forget(resource, set(leaving))
+            _log.info(
+                "devices forgotten",
+                resource=resource,
+                reason="absent, and held by nobody",
+                count=len(leaving),
+                devices=leaving[:_MAX_NAMED],
+            )
+
+    def _notice_foreign(self, holdings: Holdings, streaming: Collection[str]) -> None:
+        """A healthy ID on our name that we never listed is another plugin's.
+
+        Only what two answers in a row say: the kubelet may not have read our last list yet.
+        """
+        before, self._unknown = self._unknown, {}
+        for name in streaming:
+            unknown = (
+                holdings.healthy.get(name, frozenset())
+                - self._inventory.snapshot(name).by_id.keys()
+            )
+            self._unknown[name] = unknown
+            if unknown & before.get(name, frozenset()):
+                self._accuse(name, unknown)
+            elif not unknown and self.foreign.pop(name, frozenset()):
+                _log.info("no other plugin's devices any more", resource=name)
+
+    def _accuse(self, resource: str, ids: frozenset[str]) -> None:
+        if resource not in self.foreign:
+            _log.warning(
+                "another plugin offers this resource too",
+                resource=resource,
+                reason="remove one of the two",
+                devices=[id_[:ID_LIMIT] for id_ in sorted(ids)[:_MAX_NAMED]],
+            )
+        self.foreign[resource] = ids
+
+    def _report(self, resource: str, notes: list[str], update: Update) -> None:
+        """Log what is new, once."""
+        log = _log.bind(resource=resource)
+        new = [change.listed for change in update.changes if change.before is None]
+        added = [listed.device.id for listed in new if listed.present]
+        if added:
+            log.info("devices added", count=len(added), devices=added[:_MAX_NAMED])
+        for change in update.changes:
+            _report_health(log, change)
+            if change.before is None or change.before.healthy != change.listed.healthy:
+                self._metrics.turned(resource, change.listed.health, change.listed.device.replicas)
+        notes = notes + update.notes
+        if notes != self._said.get(resource, []):
+            self._said[resource] = notes
+            for note in notes[:_MAX_NAMED]:
+                log.warning("not offered", reason=note)
+            if notes[_MAX_NAMED:]:
+                log.warning("not offered", reason=f"and {len(notes) - _MAX_NAMED} more like these")
+
+
+def _free(candidate: Candidate, holder: str, resource: str) -> Candidate:
+    """Fail a device that a container still has through another resource: it has one owner."""
+    if holder == resource:
+        return candidate
+    return msgspec.structs.replace(candidate, problem=f"a container holds it through {holder}")
+
+
+def _ids(discovered: Discovered | None) -> set[str]:
+    return {c.device.id for c in discovered.candidates} if discovered is not None else set()
+
+
+def _report_health(log: structlog.typing.FilteringBoundLogger, change: Change) -> None:
+    listed = change.listed
+    if listed.reason == (change.before.reason if change.before is not None else ""):
+        return
+    if listed.healthy:
+        log.info("device healthy", device=listed.device.id)
+    else:
+        log.warning("device unhealthy", device=listed.device.id, reason=listed.reason)

@@ -1,0 +1,174 @@
+"""`explain`: why a path or a resource is what it is on this node."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from device_plugin import config
+from device_plugin.config import Config
+from device_plugin.explain import NothingToExplain, of
+
+TEXT = """
+version: 1
+resources:
+  - name: example.com/null
+    devices: [{path: /dev/null, replicas: 3}, {path: "/dev/null{n}"}]
+  - name: example.com/random
+    devices: [{path: "/dev/{kind}random"}]
+  - name: example.com/zero
+    devices: [{path: /dev/zero, with: [/dev/no-such-device]}]
+  - name: example.com/licence
+    devices: [{virtual: {count: 30}}]
+  - name: example.com/serial
+    devices: [{path: "/dev/serial/*"}]
+  - name: example.com/folder
+    devices: [{path: /dev/snd}]
+"""
+
+
+def checked(text: str) -> Config:
+    found = config.check(text.encode(), "config.yaml")
+    assert found.config is not None, found.problems
+    return found.config
+
+
+CONFIG = checked(TEXT)
+
+
+def lines(what: str, host_root: str | Path = "/") -> list[str]:
+    return of(what, CONFIG, str(host_root)).splitlines()
+
+
+def test_a_path_has_its_facts_and_a_verdict_of_each_selector():
+    said = lines("/dev/null")
+    assert said[:3] == [
+        "/dev/null",
+        "  is a character device, c 1:3",
+        f"  owner root (0), group root (0), mode {said[2].rpartition(' ')[2]}",
+    ]
+    assert said[4].split() == ["RESOURCE", "SELECTOR", "VERDICT"]
+    verdicts = [line.split() for line in said[5:] if " (path) " in line or " (virtual) " in line]
+    assert [verdict[1] for verdict in verdicts] == ["1", "2", "1", "1", "1", "1", "1"]
+    assert "example.com/null has it, as the device null." in said
+    assert max(map(len, said)) <= 100
+
+
+def test_a_path_is_taken_as_people_write_it():
+    assert lines("//dev/./net/../null") == lines("/dev/null")
+
+
+def test_a_path_that_nobody_wants():
+    said = lines("/dev/full")
+    assert "No resource has it." in said
+    assert any("differs at" in line for line in said)
+
+
+def test_a_device_that_is_not_offered_says_why():
+    said = lines("/dev/zero")
+    reason = "/dev/no-such-device does not exist"
+    assert f"example.com/zero would have it, as the device zero, but {reason}." in said
+
+
+def test_a_path_that_does_not_exist():
+    assert lines("/dev/no-such-device")[1] == "  does not exist"
+
+
+def test_what_is_no_device_is_named(tmp_path):
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev" / "null").touch()
+    assert lines("/dev/null", tmp_path)[1] == "  is a regular file"
+
+
+def test_a_resource_lists_devices_and_what_each_selector_lost():
+    assert lines("example.com/null") == [
+        "example.com/null: 1 device found, 1 offered",
+        "",
+        "DEVICE  REPLICAS  OFFERED  NODES",
+        "null    3         yes      /dev/null",
+        "",
+        "1. path: /dev/null: 1 device",
+        "",
+        "2. path: /dev/null{n}: 0 devices",
+        "   /dev/null{n} matches nothing",
+    ]
+
+
+def test_a_resource_without_any_device():
+    said = lines("example.com/serial")
+    assert said[0] == "example.com/serial: 0 devices found, 0 offered"
+    assert said[2] == "1. path: /dev/serial/*: 0 devices"
+
+
+def test_a_device_that_is_found_and_not_offered():
+    said = lines("example.com/zero")
+    assert said[0] == "example.com/zero: 1 device found, 0 offered"
+    assert "no, /dev/no-such-device does not exist" in said[3]
+    assert said[-1] == "1. path: /dev/zero: 1 device"
+
+
+def test_many_devices_are_cut_short():
+    said = lines("example.com/licence")
+    assert said[0] == "example.com/licence: 30 devices found, 30 offered"
+    assert "   and 10 more" in said
+
+
+@pytest.mark.parametrize("what", ["example.com/nul", "dev/null", ""])
+def test_what_is_neither_a_path_nor_a_resource_is_said(what):
+    with pytest.raises(NothingToExplain, match=r"begin it with /.* which has example.com/null, "):
+        lines(what)
+
+
+def node(root: Path, path: str, mode: int, uid: int = 0, gid: int = 0) -> None:
+    at = root / path.lstrip("/")
+    at.parent.mkdir(parents=True, exist_ok=True)
+    os.mknod(at, 0o20600, os.makedev(1, 3))
+    os.chown(at, uid, gid)
+    at.chmod(mode)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("mode", "needs", "ownership"),
+    [
+        (0o666, "every user may read and write it", False),
+        (0o660, "needs its group: securityContext: {supplementalGroups: [20]}.", True),
+        (0o600, "run as its owner: securityContext: {runAsUser: 7}.", True),
+        (0o640, "its mode lets no group read and write it", True),
+        (0o646, "every user may read and write it", False),
+    ],
+)
+def test_what_a_container_needs_that_is_not_root(tmp_path, mode, needs, ownership):
+    node(tmp_path, "/dev/null", mode, 7, 20)
+    said = lines("/dev/null", tmp_path)
+    assert said[2].startswith("  owner 7, group 20, mode c")  # names are not the host's
+    text = " ".join(said)
+    assert needs in text
+    assert ("device_ownership_from_security_context" in text) == ownership
+
+
+@pytest.mark.root
+def test_a_link_is_followed_inside_the_host_root(tmp_path):
+    node(tmp_path, "/dev/ttyUSB0", 0o660)
+    (tmp_path / "dev" / "serial").mkdir()
+    (tmp_path / "dev" / "serial" / "stick").symlink_to("/dev/ttyUSB0")
+    said = lines("/dev/serial/stick", tmp_path)
+    assert said[1] == "  leads to /dev/ttyUSB0"
+    assert any(line.startswith("example.com/serial has it, as the device") for line in said)
+    assert lines("/dev/ttyUSB0", tmp_path)[-7:-6] == said[-7:-6]  # the same owner
+    assert str(tmp_path) not in "".join(said)
+
+
+@pytest.mark.root
+def test_a_folder_tells_of_the_nodes_in_it(tmp_path):
+    for name in ("timer", "seq"):
+        node(tmp_path, f"/dev/snd/{name}", 0o660, gid=29)
+    (tmp_path / "dev" / "snd" / "by-path").mkdir()
+    said = lines("/dev/snd", tmp_path)
+    assert said[1] == "  is a folder"
+    assert "example.com/folder has it, as the device snd." in said
+    assert [line.split(":")[0] for line in said if "supplementalGroups" in line] == [
+        "/dev/snd/seq",
+        "/dev/snd/timer",
+    ]
+    assert " ".join(said).count("device_ownership_from_security_context") == 1
