@@ -60,6 +60,7 @@ def _run(arguments: argparse.Namespace) -> int:
     options = Options(
         device_plugin_dir=arguments.device_plugin_dir,
         kubelet_root=arguments.kubelet_root,
+        pod=arguments.pod,
         host_root=arguments.host_root,
         state_dir=arguments.state_dir,
         http=arguments.http,

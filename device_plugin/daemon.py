@@ -27,6 +27,7 @@ from device_plugin.metrics import Metrics
 from device_plugin.pages import Pages
 from device_plugin.plugin import Plugin
 from device_plugin.podresources import SOCKET, Holdings, PodResources
+from device_plugin.release import CHECKPOINT, Releases
 from device_plugin.reload import ConfigInUse
 from device_plugin.server import Server
 from device_plugin.state import Disabled, HandedOut
@@ -56,6 +57,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     host_root: str = "/"
     state_dir: Path = Path("/var/lib/device-plugin")
     http: tuple[str, int] | None = ("", 8080)
+    pod: str = ""  # the name of the Pod that this process runs in
 
 
 class _Event(Enum):
@@ -106,8 +108,14 @@ class Daemon:
         self._pods.start()
         self._handed_out = _handed_out(self._options.state_dir)
         disabled = _disabled(self._options.state_dir)
+        releases = Releases(self._options.device_plugin_dir / CHECKPOINT, self._options.pod)
         self._upkeep = Upkeep(
-            self._host, self._inventory, self._handed_out, disabled, self._metrics
+            host=self._host,
+            inventory=self._inventory,
+            handed_out=self._handed_out,
+            disabled=disabled,
+            releases=releases,
+            metrics=self._metrics,
         )
         self._pages = Pages(
             config=self._in_use,
@@ -223,7 +231,9 @@ class Daemon:
             self._said["pods"] = problem
             if problem:
                 _log.warning("nobody says who holds which device", reason=problem)
-        if self._pods.latest is not None and not problem and self._take_holdings(self._pods.latest):
+        if problem or self._pods.latest is None:
+            self._upkeep.no_answer()
+        elif self._take_holdings(self._pods.latest):
             self._post(_Event.LOOK)
         self._stop_idle()
 

@@ -85,6 +85,13 @@ def kubelet(parser: argparse.ArgumentParser) -> None:
         default=_KUBELET_ROOT,
         help="the kubelet's root folder; pod-resources is in it (default %(default)s)",
     )
+    flag(
+        parser,
+        "--pod",
+        metavar="NAME",
+        default="",
+        help="the Pod that this runs in: the kubelet's list of Pods must have it to count",
+    )
 
 
 def http(parser: argparse.ArgumentParser) -> None:

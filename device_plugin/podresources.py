@@ -33,11 +33,12 @@ class Holder(msgspec.Struct, frozen=True, order=True):
 
 
 class Holdings(msgspec.Struct, frozen=True):
-    """One answer of the kubelet. It leaves out what ordinary init containers hold."""
+    """One answer of the kubelet. It leaves out what ordinary init containers hold (B)."""
 
     asked: float  # monotonic
     holders: Mapping[str, Mapping[str, tuple[Holder, ...]]] = {}  # by resource, then by ID
     healthy: Mapping[str, frozenset[str]] = {}  # IDs that the kubelet may hand out, by resource
+    pods: frozenset[str] = frozenset()  # names of all Pods, be it without devices
 
     def held(self, resource: str) -> Mapping[str, tuple[Holder, ...]]:
         """The IDs of a resource that containers hold, and which ones do."""
@@ -72,7 +73,8 @@ def ask(socket: Path, timeout: float = _DEADLINE) -> Holdings:
         raise Unavailable(f"{socket}: the answer makes no sense: {error}") from None
     finally:
         channel.close()
-    return Holdings(asked, _holders(pods), _healthy(healthy.devices))
+    names = frozenset(pod.name for pod in pods.pod_resources)
+    return Holdings(asked, _holders(pods), _healthy(healthy.devices), names)
 
 
 def _call(channel: grpc.Channel, method: str, timeout: float) -> "grpc.Future[bytes]":

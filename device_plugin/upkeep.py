@@ -16,15 +16,13 @@ from device_plugin.discovery import Discovered, discover
 from device_plugin.health import check_moved
 from device_plugin.host import Host
 from device_plugin.inventory import Inventory
-from device_plugin.listing import Change, Update
+from device_plugin.listing import Change, Listed, Update
 from device_plugin.metrics import Metrics
 from device_plugin.podresources import Holdings
-from device_plugin.state import Disabled, Handed, HandedOut
+from device_plugin.release import Releases
+from device_plugin.state import Disabled, HandedOut
 
 _MAX_NAMED = 20  # devices or notes in one go
-# Seconds for which answers must show a device free before it counts as free: a kubelet that has
-# just started answers before it knows its Pods.
-FREE_AFTER = 30.0
 _ID = re.compile(f"[a-z0-9-]{{1,{ID_LIMIT}}}")  # what an ID of ours may look like
 
 _log = structlog.get_logger()
@@ -35,20 +33,21 @@ class Upkeep:
 
     def __init__(
         self,
+        *,
         host: Host,
         inventory: Inventory,
         handed_out: HandedOut,
         disabled: Disabled,
+        releases: Releases,
         metrics: Metrics,
     ) -> None:
         self._host = host
         self._inventory = inventory
         self._handed_out = handed_out
         self._disabled = disabled
+        self._releases = releases
         self._metrics = metrics
         self._said: dict[str, list[str]] = {}
-        self._seen_free: dict[str, tuple[Handed, float]] = {}  # since when, by device
-        self._wanted: dict[tuple[str, str], float] = {}  # when an absent device was held last
         self._unknown: dict[str, frozenset[str]] = {}  # healthy IDs that are not ours, by resource
         self.foreign: dict[str, frozenset[str]] = {}  # the same, where it is certain
         self.holdings = Holdings(0.0)
@@ -89,13 +88,18 @@ class Upkeep:
         resources whose list the kubelet had from us when it was asked.
         """
         self.holdings = holdings
+        self._releases.take(holdings)
         self._notice_foreign(holdings, streaming)
-        news = self._forget_free(holdings)
+        news = self._forget_free()
         for name in self._inventory.resources:
-            self._retire(name, holdings, grace)
+            self._retire(name, grace)
             listed = self._inventory.snapshot(name).by_id
             news = news or any(id_ not in listed for id_ in self._held(name))
         return news
+
+    def no_answer(self) -> None:
+        """The kubelet did not answer."""
+        self._releases.no_answer()
 
     def suspect(self, resource: str, id_: str) -> None:
         """The kubelet asked for a device that is not ours."""
@@ -117,42 +121,27 @@ class Upkeep:
         handed = [(one.id, name) for name in ours for one in self._handed_out.of(name)]
         return dict(held + handed)
 
-    def _forget_free(self, holdings: Holdings) -> bool:
+    def _forget_free(self) -> bool:
         """Let go of what was handed out and is free by now."""
-        since: dict[str, tuple[Handed, float]] = {}
-        free = []
-        for name in self._handed_out.resources:
-            held = holdings.held(name)
-            for handed in self._handed_out.of(name):
-                if any(id_ in held for id_ in handed.ids):
-                    continue
-                then = self._seen_free.get(handed.id)
-                known = then is not None and then[0] is handed
-                since[handed.id] = then if then and known else (handed, holdings.asked)
-                if holdings.asked - since[handed.id][1] >= FREE_AFTER:
-                    free.append(handed)
-        self._seen_free = since
+        free = [
+            handed
+            for name in self._handed_out.resources
+            for handed in self._handed_out.of(name)
+            if self._releases.is_free(("handed out", handed.id), name, handed.ids, token=handed)
+        ]
         try:
             self._handed_out.forget(free)
         except OSError as error:
             _log.error("cannot note what is free", error=str(error))
         return bool(free)
 
-    def _retire(self, resource: str, holdings: Holdings, grace: float) -> None:
+    def _retire(self, resource: str, grace: float) -> None:
         """Take absent devices off the list that nobody has held for the grace."""
-        held = set(self._held(resource))
-        leaving = []
-        for listed in self._inventory.snapshot(resource).devices:
-            id_ = listed.device.id
-            if listed.present:
-                self._wanted.pop((resource, id_), None)
-                continue
-            if held.intersection(listed.device.replica_ids):
-                self._wanted[resource, id_] = holdings.asked
-            elif holdings.asked - self._wanted.setdefault((resource, id_), holdings.asked) >= grace:
-                leaving.append(id_)
-        for id_ in leaving:
-            del self._wanted[resource, id_]
+        leaving = [
+            listed.device.id
+            for listed in self._inventory.snapshot(resource).devices
+            if not listed.present and self._is_left(resource, listed, grace)
+        ]
         if leaving:
             self._inventory.forget(resource, set(leaving))
             _log.info(
@@ -162,6 +151,11 @@ class Upkeep:
                 count=len(leaving),
                 devices=leaving[:_MAX_NAMED],
             )
+
+    def _is_left(self, resource: str, listed: Listed, grace: float) -> bool:
+        device = listed.device
+        free = self._releases.is_free((resource, device.id), resource, device.replica_ids, grace)
+        return free and self._handed_out.numbers(split_replica(device.id)[0]) is None
 
     def _notice_foreign(self, holdings: Holdings, streaming: Collection[str]) -> None:
         """A healthy ID on our name that we never listed is another plugin's.

@@ -21,16 +21,17 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # What word processors and web pages put in place of quotes, dashes and spaces.
 _QUOTES, _DASHES = "\u2018\u2019\u201a\u201c\u201d\u201e\xab\xbb", "\u2013\u2014"
 _SPACES = "\xa0\u2000-\u200d\u202f\u2060\u3000"
-_TYPESET = re.compile(f"[{_QUOTES}{_DASHES}{_SPACES}]")
-_TYPESET_VALUE = re.compile(f"^[{_QUOTES}]|^[{_DASHES}](?= )|[{_SPACES}]")
+_TYPESET = f"[{_QUOTES}{_DASHES}{_SPACES}]"
+_TYPESET_VALUE = f"^[{_QUOTES}]|^[{_DASHES}](?= )|[{_SPACES}]"
+# As text: they are compiled when something is wrong, not at every start.
 _HINTS = (
-    (re.compile(r":\s+\{[\w.]*\}\S"), "quote a value that begins with `{`"),
-    (re.compile(r"^\s*\t"), "indent with spaces, not tabs"),
-    (re.compile(r"[:-]\s+[@`%]"), "quote a value that begins with `@`, `%` or a backtick"),
-    (re.compile(r"[:-]\s+\*"), "quote a value that begins with `*`"),
-    (re.compile(r":\s+[^\s\"'{\[][^\"']*\{"), "quote a value that holds `{`"),
-    (re.compile(r":\s[^\"'{\[]*:\s"), "quote a value that holds `: `"),
-    (re.compile(r"^\s*(?:- )?\w+:\w"), "put a space behind the `:`"),
+    (r":\s+\{[\w.]*\}\S", "quote a value that begins with `{`"),
+    (r"^\s*\t", "indent with spaces, not tabs"),
+    (r"[:-]\s+[@`%]", "quote a value that begins with `@`, `%` or a backtick"),
+    (r"[:-]\s+\*", "quote a value that begins with `*`"),
+    (r":\s+[^\s\"'{\[][^\"']*\{", "quote a value that holds `{`"),
+    (r":\s[^\"'{\[]*:\s", "quote a value that holds `: `"),
+    (r"^\s*(?:- )?\w+:\w", "put a space behind the `:`"),
 )
 _HINTED = 200  # characters of a line in which they look
 
@@ -116,8 +117,9 @@ class _Composer(Composer, Resolver):
             case yaml.AliasEvent(anchor=str(anchor)):
                 self._alias(event, anchor)
             case yaml.ScalarEvent(anchor=anchor, value=value, style=style):
-                if not style and (found := _TYPESET_VALUE.search(value)):
-                    raise _refused(_typeset(found[0]), event)
+                odd = None if style or value.isascii() else re.search(_TYPESET_VALUE, value)
+                if odd:
+                    raise _refused(_typeset(odd[0]), event)
                 self._size += len(value) + 1
                 if anchor is not None:
                     self._sizes[anchor] = len(value) + 1
@@ -159,8 +161,8 @@ def _syntax(error: yaml.MarkedYAMLError, text: str) -> Refused:
     # The parser often notices one line late.
     for row in reversed(text.split("\n")[max(line - 2, 0) : line]):
         start = row[:_HINTED]
-        if found := _TYPESET.search(start):
+        if found := re.search(_TYPESET, start):
             return Refused(f"{message}; {_typeset(found[0])}", place)
-        if hint := next((hint for pattern, hint in _HINTS if pattern.search(start)), None):
+        if hint := next((hint for pattern, hint in _HINTS if re.search(pattern, start)), None):
             return Refused(f"{message}; {hint}", place)
     return Refused(message, place)

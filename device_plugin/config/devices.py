@@ -6,7 +6,7 @@ from typing import NamedTuple
 from device_plugin.config import names, requirements
 from device_plugin.config.decode import known
 from device_plugin.config.placeholders import Offer, Offers, shape, template
-from device_plugin.config.problem import PLACEHOLDER, Report, Where, listed, near, show
+from device_plugin.config.problem import PLACEHOLDER, Report, Where, listed, show
 from device_plugin.config.types import KINDS, Companion, Selector, Virtual
 from device_plugin.config.virtual import attributes
 from device_plugin.pattern import PathPattern, PatternError
@@ -132,13 +132,13 @@ def _companion_path(
         return None
     for name in pattern.captures:
         if name not in primary.captures:
-            report.at(where, _no_capture(name, primary.captures))
+            report.at(where, _no_capture(name, primary.captures, report))
     return pattern.template
 
 
-def _no_capture(name: str, captures: tuple[str, ...]) -> str:
+def _no_capture(name: str, captures: tuple[str, ...], report: Report) -> str:
     message = f"`{{{show(name)}}}` is not captured by `path`"
-    if meant := near(name, captures):
+    if meant := report.near(name, captures):
         return f"{message}; did you mean `{{{meant}}}`?"
     there = listed(captures, "and", PLACEHOLDER) if captures else "nothing"
     return f"{message}, which captures {there}"

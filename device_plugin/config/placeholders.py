@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from device_plugin.config.problem import PLACEHOLDER, Report, Where, near, show, there
+from device_plugin.config.problem import PLACEHOLDER, Report, Where, show, there
 from device_plugin.template import ATTRIBUTE, Template, TemplateError
 
 PATHS = frozenset(("host_path", "local_path", "path"))
@@ -41,7 +41,7 @@ class Offers:
         if field in self._anywhere:
             lacks = next(offer for offer in self._offers if field not in offer.names)
             return f"the devices in {report.line(lacks.where)} have no {shown}"
-        if meant := near(field, self._anywhere):
+        if meant := report.near(field, self._anywhere):
             return f"unknown placeholder {shown}; did you mean `{{{meant}}}`?"
         return f"unknown placeholder {shown}; {self._there}"
 

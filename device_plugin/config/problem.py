@@ -19,6 +19,7 @@ _LIMIT = 1000  # problems of one file; far more than anybody reads
 _SHOWN = 60  # characters of a value in a message
 _LISTED = 15  # words of a list in a message
 _COMPARED = 200  # words among which the one that was meant is sought
+_SUGGESTED = 100  # problems for which that is done
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -106,6 +107,10 @@ class Report:
         resource = where[:3] if len(where) > 2 and where[1] == "resources" else None  # noqa: PLR2004
         self._found[_Found(int(where[0]), place, message, resource)] = None
         self._inside.update(where[:end] for end in range(len(where) + 1))
+
+    def near(self, word: str, known: Collection[str]) -> str | None:
+        """Find what was probably meant, for as many problems as anybody reads: it takes a while."""
+        return near(word, known) if len(self._found) < _SUGGESTED else None
 
     def inside(self, where: Where) -> bool:
         """Is there a problem in this value, or in one that it holds?"""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from device_plugin.attribute import Attribute, Quantity, Version, order
 from device_plugin.config.decode import known
-from device_plugin.config.problem import Report, Where, near, show, there
+from device_plugin.config.problem import Report, Where, show, there
 from device_plugin.config.types import Requirement, Selector
 
 # What a device says about itself, by name; None: something, but it was refused.
@@ -14,8 +14,8 @@ Attributes = Mapping[str, Attribute | None]
 
 _BARE = ("Exists", "DoesNotExist")
 _ONE = ("AtLeast", "AtMost")
-_GLOB = re.compile(r"[*?[]")
-_SET = re.compile(r"\[!?+\]?+[^\]]*\]")  # as fnmatch reads it
+_GLOB = frozenset("*?[")
+_SET = r"\[!?+\]?+[^\]]*\]"  # as fnmatch reads it
 
 
 def check(selector: Selector, where: Where, report: Report, attributes: Attributes | None) -> None:
@@ -25,14 +25,14 @@ def check(selector: Selector, where: Where, report: Report, attributes: Attribut
             continue
         place = (*where, "where", index)
         if attributes is not None and known(one.key) and one.key not in attributes:
-            report.at((*place, "key"), _no_attribute(one.key, attributes))
+            report.at((*place, "key"), _no_attribute(one.key, attributes, report))
         if known(one.operator) and known(one.values):
             _values(one, place, report, attributes or {})
 
 
-def _no_attribute(key: str, attributes: Attributes) -> str:
+def _no_attribute(key: str, attributes: Attributes, report: Report) -> str:
     message = f"there is no attribute `{show(key)}`"
-    if meant := near(key, attributes):
+    if meant := report.near(key, attributes):
         return f"{message}; did you mean `{meant}`?"
     if not attributes:
         return f"{message}: these devices have none"
@@ -72,7 +72,7 @@ def _value(one: Requirement, value: str, attributes: Attributes) -> str | None:
         return None
     if ordered:
         return _order(one, value, attribute)
-    if _GLOB.search(value) or isinstance(attribute, str):
+    if not _GLOB.isdisjoint(value) or isinstance(attribute, str):
         return None
     if isinstance(attribute, bool):
         fits = value in ("true", "false")
@@ -82,7 +82,7 @@ def _value(one: Requirement, value: str, attributes: Attributes) -> str | None:
 
 
 def _glob(value: str) -> str | None:
-    rest = _SET.sub("", value)
+    rest = re.sub(_SET, "", value)
     if "[" in rest:
         return "`[` is never closed; write `[[]` for a literal one"
     if "[^" in value:

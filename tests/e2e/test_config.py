@@ -56,7 +56,9 @@ def test_an_edited_config_map_is_read_in_place(
     kubectl.wait_resource(ADDED, 0, timeout=90)
     eventually(lambda: set(pod.health(LICENCE).values()) == {"Healthy"}, 30)
     assert plugin.identity() == identity, "no restart"
-    registered = [line for line in plugin.log().removeprefix(before).splitlines() if LICENCE in line]
+    registered = [
+        line for line in plugin.log().removeprefix(before).splitlines() if LICENCE in line
+    ]
     assert not [line for line in registered if '"registered"' in line], "no registration"
 
 
@@ -82,8 +84,10 @@ def test_status_and_metrics_say_what_kubectl_says(
     assert (float(healthy[1]), float(healthy[1])) == kubectl.resource(LICENCE)
     pods[0].delete()
     eventually(
-        lambda: [h["pod"] for one in _devices(plugin, LICENCE) for h in one["holders"]]
-        == [pods[1].name],
+        lambda: (
+            [h["pod"] for one in _devices(plugin, LICENCE) for h in one["holders"]]
+            == [pods[1].name]
+        ),
         30,
     )
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from device_plugin.attribute import Quantity, Version, fits, order, plain, text
+from device_plugin.attribute import Attribute, Quantity, Version, fits, order, plain, text
 
 NANO = 10**9
 
@@ -84,7 +84,14 @@ def test_what_is_no_quantity(written):
         Quantity.parse(written)
 
 
-SUFFIXES = {"": 1, "k": 10**3, "M": 10**6, "Gi": 1 << 30, "m": Fraction(1, 1000), "e2": 100}
+SUFFIXES: dict[str, int | Fraction] = {
+    "": 1,
+    "k": 10**3,
+    "M": 10**6,
+    "Gi": 1 << 30,
+    "m": Fraction(1, 1000),
+    "e2": 100,
+}
 
 
 @given(st.decimals(0, 10**6, places=3), st.sampled_from([*SUFFIXES]))
@@ -203,7 +210,7 @@ def test_values_are_among_others_by_glob_or_by_being_equal(value, pattern, expec
 
 
 def test_values_as_text_and_as_json():
-    values = ["full", 5, True, False, MEMORY, DRIVER]
+    values: list[Attribute] = ["full", 5, True, False, MEMORY, DRIVER]
     assert [text(value) for value in values] == ["full", "5", "true", "false", "24Gi", "1.2.3"]
     assert json.dumps([plain(value) for value in values]) == (
         '["full", 5, true, false, "24Gi", "1.2.3"]'

@@ -2,14 +2,14 @@
 
 import pytest
 
-from device_plugin.attribute import Quantity, Version
+from device_plugin.attribute import Attribute, Quantity, Version
 from device_plugin.config import Config, Requirement, Resource, Selector, Virtual
 from device_plugin.device import Lost
 from device_plugin.discovery import discover, virtual
 from device_plugin.discovery.path import find
 from device_plugin.discovery.where import mismatch
 
-GPU = {
+GPU: dict[str, Attribute] = {
     "memory": Quantity.parse("24Gi"),
     "driver": Version.parse("1.2.3"),
     "edition": "full",
@@ -20,9 +20,13 @@ GPU = {
 }
 
 
-def reason(key, operator, *values):
+def judge(key, operator, *values):
+    return mismatch([Requirement(key, operator, values)], GPU)
+
+
+def reason(*requirement):
     """Why the GPU does not fit; empty if it does."""
-    why = mismatch([Requirement(key, operator, values)], GPU)
+    why = judge(*requirement)
     return why.reason if why else ""
 
 
@@ -89,11 +93,7 @@ def test_all_must_hold_and_the_first_that_does_not_is_the_reason():
 
 
 def test_only_what_does_not_even_compare_is_odd():
-    odd = {
-        requirement
-        for requirement in FAIL
-        if (why := mismatch([Requirement(*requirement[:2], requirement[2:])], GPU)) and why.odd
-    }
+    odd = {requirement for requirement in FAIL if judge(*requirement).odd}
     assert {reason(*one).partition("which")[2] for one in odd} == {
         " does not compare with 1",
         " does not compare with lots",

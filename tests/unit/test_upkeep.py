@@ -1,5 +1,7 @@
 """What becomes of IDs: found, held, dropped, disabled, free. Time is what the answers say."""
 
+import json
+
 import pytest
 import yaml
 
@@ -7,8 +9,9 @@ from device_plugin import config
 from device_plugin.inventory import Inventory
 from device_plugin.metrics import Metrics
 from device_plugin.podresources import Holder, Holdings
+from device_plugin.release import FREE_AFTER, Releases
 from device_plugin.state import Disabled, HandedOut
-from device_plugin.upkeep import FREE_AFTER, Upkeep
+from device_plugin.upkeep import Upkeep
 
 R, S = "example.com/r", "example.com/s"
 GRACE = 3600
@@ -21,7 +24,16 @@ class Keeper:
     def __init__(self, tree, state):
         self.tree, self.inventory = tree, Inventory()
         self.handed_out, self.disabled = HandedOut(state), Disabled(state)
-        self.upkeep = Upkeep(tree.host, self.inventory, self.handed_out, self.disabled, Metrics())
+        self.checkpoint = state / "checkpoint"
+        self.allocated()
+        self.upkeep = Upkeep(
+            host=tree.host,
+            inventory=self.inventory,
+            handed_out=self.handed_out,
+            disabled=self.disabled,
+            releases=Releases(self.checkpoint, "own"),
+            metrics=Metrics(),
+        )
         self.config = conf()
         self.now = 1000.0
 
@@ -32,13 +44,27 @@ class Keeper:
             before, self.config = self.config, new
         self.upkeep.look(self.config, before)
 
-    def held(self, *, after=10, healthy=None, streaming=(), **ids):
+    def allocated(self, *ids):
+        """What the kubelet's checkpoint says."""
+        entry = {"PodUID": "u", "ResourceName": R, "DeviceIDs": {"-1": ids}, "AllocResp": "eA=="}
+        registered = {R: ["a", "b"]}
+        data = {"PodDeviceEntries": [entry] if ids else None, "RegisteredDevices": registered}
+        self.checkpoint.write_text(json.dumps({"Data": data, "Checksum": 1}))
+
+    def settle(self):
+        """Answers that are complete, for long enough to count; they name nothing."""
+        self.held()
+        self.held(after=FREE_AFTER)
+
+    def held(self, *, after=10, healthy=None, streaming=(), pods=("own",), **ids):
         """Let the kubelet answer, so many seconds later, that these IDs are held; then look."""
         self.now += after
         names = {"r": R, "s": S}
         holders = {names[key]: dict.fromkeys(held, (POD,)) for key, held in ids.items()}
         healthy = {R: frozenset(healthy)} if healthy is not None else {}
-        again = self.upkeep.take(Holdings(self.now, holders, healthy), GRACE, streaming)
+        again = self.upkeep.take(
+            Holdings(self.now, holders, healthy, frozenset(pods)), GRACE, streaming
+        )
         if again:
             self.look()
         return again
@@ -175,7 +201,7 @@ def test_a_device_that_moves_to_another_resource_waits_until_it_is_free(keeper):
     assert (keeper.list(R), keeper.list(S)) == ({"a": "not in config"}, {})
     keeper.held(r=["a"])
     assert keeper.list(S) == {}
-    for _ in range(5):
+    for _ in range(4):
         keeper.held()
     assert (keeper.list(R), keeper.list(S)) == ({"a": "not in config"}, {"a": ""})
 
@@ -187,13 +213,10 @@ def test_moved_ends_when_the_device_is_free(keeper):
     keeper.look()
     moved = "moved: /dev/a was c 188:7 when a container got it and is c 188:1 now"
     assert keeper.list() == {"a": moved}
-    keeper.held(r=["a"])
-    keeper.held()
-    keeper.held(after=FREE_AFTER - 1)
-    keeper.held(r=["a"])  # not free after all: the kubelet did not know its Pods yet
-    keeper.held()
-    keeper.held(after=FREE_AFTER - 1)
-    assert keeper.list() == {"a": moved}
+    for _ in range(3):
+        keeper.held(after=FREE_AFTER, r=["a"])
+        keeper.held(after=FREE_AFTER - 1)
+        assert keeper.list() == {"a": moved}
     keeper.held(after=1)
     assert keeper.list() == {"a": ""}
 
@@ -217,12 +240,57 @@ def test_a_dropped_resource_outlives_a_restart_while_it_may_be_held(keeper, rest
     later = restarted()
     later.look(conf(s=paths("/dev/b")))
     assert later.list(R) == {"a": "not in config", "a-r1": "not in config"}
-    for after in (10, FREE_AFTER, GRACE):
+    for after in (10, FREE_AFTER, GRACE, GRACE):
         later.held(after=after)
     assert later.list(R) == {}
     last = restarted()
     last.look(conf(s=paths("/dev/b")))
     assert last.inventory.resources == [S]
+
+
+def test_a_kubelet_that_does_not_know_its_pods_frees_nothing(keeper):
+    """One that has just started, or that cannot reach the API server."""
+    keeper.tree.node("/dev/a", 1)
+    keeper.look(conf(r=paths("/dev/{n}")))
+    keeper.hand_out("a", **{"/dev/a": "c 188:7"})
+    keeper.tree.at("/dev/a").unlink()
+    keeper.look()
+    for _ in range(3):
+        keeper.held(r=["a"])
+        for pods in ((), ("other",), ()):
+            keeper.held(after=10 * GRACE, pods=pods)
+        keeper.held(after=10)
+        keeper.held(after=FREE_AFTER - 1)
+        keeper.upkeep.no_answer()
+    assert keeper.list() == {"a": "removed"}
+    assert keeper.handed_out.numbers("a") is not None
+
+
+def test_what_no_list_ever_had_is_free_when_the_checkpoint_lacks_it(keeper):
+    """An ordinary init container's device is in no list, and taken while its Pod lives."""
+    keeper.tree.node("/dev/a", 1)
+    keeper.look(conf(r=paths("/dev/a", replicas=2)))
+    keeper.hand_out("a", **{"/dev/a": "c 188:7"})
+    keeper.allocated("a-r1")
+    keeper.settle()
+    keeper.held(after=GRACE)
+    assert keeper.handed_out.numbers("a") is not None
+    keeper.checkpoint.unlink()
+    keeper.held(after=GRACE)
+    assert keeper.handed_out.numbers("a") is not None, "nobody knows"
+    keeper.allocated()
+    keeper.held()
+    assert keeper.handed_out.numbers("a") is None
+
+
+def test_what_a_list_had_is_free_whatever_an_old_checkpoint_says(keeper):
+    keeper.tree.node("/dev/a", 1)
+    keeper.look(conf(r=paths("/dev/a")))
+    keeper.hand_out("a", **{"/dev/a": "c 188:7"})
+    keeper.allocated("a")
+    keeper.held(r=["a"])
+    keeper.settle()
+    assert keeper.handed_out.numbers("a") is None
 
 
 def test_a_disabled_device_is_unhealthy_until_enabled_over_restarts(keeper, restarted):

@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -258,3 +259,41 @@ def test_a_folder_that_never_rests_is_read_all_the_same(folder, monkeypatch):
     monkeypatch.setattr(source, "_folder", lambda _: [source.Source(str(next(readings)))])
     (last,) = source.load(path)
     assert last.name == "10"
+
+
+def test_whatever_happens_to_it_meanwhile_reading_it_gives_an_answer(tmp_path):
+    """Replaced, half written, swapped for a folder, gone: a config, or what is wrong."""
+    path, stop = tmp_path / "c.yaml", threading.Event()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "a.yaml").write_text(HEAD + A)
+
+    def half_written():
+        path.write_text((HEAD + A)[:-20])
+
+    def whole():
+        (tmp_path / "new").write_text(HEAD + A)
+        (tmp_path / "new").replace(path)
+
+    def folder_instead():
+        path.unlink()
+        (tmp_path / "folder").rename(path)
+
+    def gone():
+        path.rename(tmp_path / "folder")
+
+    def keep_changing():
+        for change in itertools.cycle((half_written, whole, folder_instead, gone)):
+            change()
+            if stop.wait(0.001):
+                return
+
+    changing = threading.Thread(target=keep_changing)
+    changing.start()
+    try:
+        answers = {bool(read(path).config) for _ in range(300)}
+        fingerprints = {fingerprint(path) for _ in range(300)}
+    finally:
+        stop.set()
+        changing.join()
+    assert answers == {True, False}
+    assert len(fingerprints) > 1

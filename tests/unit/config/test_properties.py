@@ -8,6 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from device_plugin.config import check, compose
+from device_plugin.discovery import virtual
+from device_plugin.discovery.where import mismatch
 from device_plugin.pattern import PathPattern
 from device_plugin.template import Template
 
@@ -20,13 +22,18 @@ resources:
   - path: "/dev/snd/controlC{card}"
     to: "/dev/card{index}"
     with: ["/dev/snd/pcmC{card}D0c", {path: /dev/snd/timer, optional: true}]
-  - {path: '/dev/x{card}', permissions: rwm, replicas: 2}
+  - path: '/dev/x{card}'
+    permissions: rwm
+    replicas: 2
+    where: [{key: card, operator: AtLeast, values: ["2"]}, {key: card, operator: Exists}]
   per_container: {max: 2, distinct: true}
   container:
     env: &env {CARD: "{card} {path}", "A_{id}": x}
     mounts: [{host_path: "/opt/{id}", path: "/opt/{id}", read_only: true}]
 - name: example.com/licence
-  devices: [{virtual: {count: 5, attributes: {edition: full, seats: 3}, capacity: {memory: 8Gi}}}]
+  devices:
+  - virtual: {count: 5, attributes: {edition: full, v: {version: 1.2.3}}, capacity: {memory: 8Gi}}
+    where: [{key: memory, operator: AtMost, values: [9Gi]}, {key: v, operator: In, values: ["1*"]}]
   allocation: {prefer: spread}
   container: {env: {EDITION: "{attribute.edition}"}, annotations: {a/b: c}}
 """
@@ -40,6 +47,7 @@ WORDS = st.sampled_from([
     "version", "resources", "name", "devices", "path", "virtual", "with", "to", "permissions",
     "replicas", "count", "attributes", "capacity", "container", "env", "mounts", "host_path",
     "annotations", "per_container", "max", "distinct", "allocation", "prefer", "usb", "where",
+    "key", "operator", "values", "version", "In", "AtLeast", "Exists", "1.2.3", "[!a]",
     "example.com/a", "/dev/x", "/dev/{n}", "/dev/*", "{id}", "{n}", "{path}", "rw", "pack", "1Gi",
 ])
 # fmt: on
@@ -70,6 +78,9 @@ def judged(data: bytes) -> None:
             if selector.path is not None:
                 PathPattern.parse(selector.path)
                 Template.parse(selector.to or "")
+            if selector.virtual is not None:
+                virtual.find(selector, selector.virtual, resource.name, 0)
+            mismatch(selector.where, {one.key: "7" for one in selector.where})
         for key, value in resource.container.env.items():
             Template.parse(key)
             Template.parse(value)
