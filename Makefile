@@ -9,7 +9,7 @@ PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 .DEFAULT_GOAL := help
 CLUSTER := PYTHONPATH=tests/e2e $(BIN)/python -m cluster
 IMAGE   ?= build/device-plugin-image.tar
-.PHONY: help demo test test-lowest e2e e2e-down image lint format proto proto-check lock bench clean
+.PHONY: help demo test test-lowest e2e e2e-down image lint format proto proto-check reference lock bench clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -73,6 +73,9 @@ proto: $(VENV)/dev.stamp ## generate device_plugin/_api from api/
 		-Idevice_plugin/_api=api --python_out=$(API)/../.. --grpc_python_out=$(API)/../.. \
 		--mypy_out=$(API)/../.. --mypy_grpc_out=$(API)/../.. \
 		$(addprefix device_plugin/_api/,$(PROTOS))
+
+reference: $(VENV)/run.stamp ## write the config's keys into docs/config.md
+	@$(BIN)/python -m device_plugin.config.reference docs/config.md
 
 lock: $(VENV)/dev.stamp ## pin the newest dependencies, with hashes
 	@$(PIP) install pip-tools

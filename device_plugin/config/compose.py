@@ -1,7 +1,6 @@
 """Text -> YAML nodes with their places, within bounds of depth and size."""
 
 import re
-import unicodedata
 from typing import Any, Protocol
 
 import yaml
@@ -21,8 +20,7 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # What word processors and web pages put in place of quotes, dashes and spaces.
 _QUOTES, _DASHES = "\u2018\u2019\u201a\u201c\u201d\u201e\xab\xbb", "\u2013\u2014"
 _SPACES = "\xa0\u2000-\u200d\u202f\u2060\u3000"
-_TYPESET = f"[{_QUOTES}{_DASHES}{_SPACES}]"
-_TYPESET_VALUE = f"^[{_QUOTES}]|^[{_DASHES}](?= )|[{_SPACES}]"
+_TYPESET = f"^[{_QUOTES}]|^[{_DASHES}](?= )|[{_SPACES}]"
 # As text: they are compiled when something is wrong, not at every start.
 _HINTS = (
     (r":\s+\{[\w.]*\}\S", "quote a value that begins with `{`"),
@@ -117,7 +115,7 @@ class _Composer(Composer, Resolver):
             case yaml.AliasEvent(anchor=str(anchor)):
                 self._alias(event, anchor)
             case yaml.ScalarEvent(anchor=anchor, value=value, style=style):
-                odd = None if style or value.isascii() else re.search(_TYPESET_VALUE, value)
+                odd = None if style or value.isascii() else re.search(_TYPESET, value)
                 if odd:
                     raise _refused(_typeset(odd[0]), event)
                 self._size += len(value) + 1
@@ -138,6 +136,8 @@ class _Composer(Composer, Resolver):
 
 
 def _typeset(char: str) -> str:
+    import unicodedata  # noqa: PLC0415 - a large table, for a rare mistake
+
     name = unicodedata.name(char, "").lower()
     return f"U+{ord(char):04X} ({name}) is a letter to YAML; retype it, or quote the value"
 
@@ -161,8 +161,6 @@ def _syntax(error: yaml.MarkedYAMLError, text: str) -> Refused:
     # The parser often notices one line late.
     for row in reversed(text.split("\n")[max(line - 2, 0) : line]):
         start = row[:_HINTED]
-        if found := re.search(_TYPESET, start):
-            return Refused(f"{message}; {_typeset(found[0])}", place)
         if hint := next((hint for pattern, hint in _HINTS if re.search(pattern, start)), None):
             return Refused(f"{message}; {hint}", place)
     return Refused(message, place)

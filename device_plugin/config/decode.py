@@ -141,8 +141,6 @@ class _Decoder:
 
 def _unwrap(kind: inspect.Type, node: yaml.Node) -> inspect.Type:
     """Of several types, choose the one that the node looks like."""
-    if isinstance(kind, inspect.Metadata):
-        return _unwrap(kind.type, node)
     if not isinstance(kind, inspect.UnionType):
         return kind
     kinds = [_unwrap(one, node) for one in kind.types if not isinstance(one, inspect.NoneType)]

@@ -75,8 +75,6 @@ def quoted(text: str) -> str:
 def named(kind: inspect.Type) -> str:
     """Say what is due."""
     match kind:
-        case inspect.Metadata(type=inner):
-            return named(inner)
         case inspect.UnionType(types=kinds):
             some = [named(one) for one in kinds if not isinstance(one, inspect.NoneType)]
             return listed(some, form="{}")

@@ -78,7 +78,7 @@ def test_status_and_metrics_say_what_kubectl_says(
     held = f'device_plugin_held_devices{{resource="{LICENCE}"}} 2.0'
     eventually(lambda: held in plugin.get("/metrics"), 30, lambda: plugin.get("/metrics"))
     healthy = re.search(
-        rf'device_plugin_devices{{resource="{LICENCE}",health="Healthy"}} (\S+)',
+        rf'device_plugin_devices{{health="Healthy",resource="{LICENCE}"}} (\S+)',
         plugin.get("/metrics"),
     ) or pytest.fail(plugin.get("/metrics"))
     assert (float(healthy[1]), float(healthy[1])) == kubectl.resource(LICENCE)

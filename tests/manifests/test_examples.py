@@ -4,9 +4,10 @@ import re
 
 import pytest
 import yaml
-from rendered import BASE, EXAMPLES, OVERLAYS, kustomize, resources
+from rendered import BASE, EXAMPLES, OVERLAYS, configs, kustomize, objects, resources
 
-DOCUMENTS = {path.stem: yaml.safe_load(path.read_text()) for path in EXAMPLES}
+# The first object of each file.
+DOCUMENTS = {path.stem: next(objects(path.read_text())) for path in EXAMPLES}
 WORKLOADS = {name: of for name, of in DOCUMENTS.items() if of["kind"] in {"Pod", "Deployment"}}
 
 
@@ -32,22 +33,32 @@ def test_an_example_is_called_as_what_it_asks_for(name):
     assert WORKLOADS[name]["metadata"]["name"] == name
 
 
-def test_the_limit_range_leaves_containers_alone_that_ask_for_nothing():
+@pytest.fixture(scope="module")
+def most():
+    """`per_container.max` of the overlays' resources."""
+    return {
+        resource["name"]: resource["per_container"]["max"]
+        for folder in OVERLAYS
+        for text in configs(kustomize(folder))
+        for resource in yaml.safe_load(text)["resources"]
+        if "per_container" in resource
+    }
+
+
+def test_the_limit_range_is_the_configs_maximum(most):
     """Kubernetes makes `max` the default where there is none: every container would ask for it."""
-    for limit in DOCUMENTS["limitrange"]["spec"]["limits"]:
-        nothing = dict.fromkeys(limit["max"], 0)
-        assert limit["default"] == limit["defaultRequest"] == nothing
+    (limit,) = DOCUMENTS["limitrange"]["spec"]["limits"]
+    assert limit["max"] == {name: most[name] for name in limit["max"]}
+    assert limit["default"] == limit["defaultRequest"] == dict.fromkeys(limit["max"], 0)
 
 
-def test_the_limit_range_is_the_configs_maximum():
-    found = {}
-    for folder in OVERLAYS:
-        for thing in kustomize(folder):
-            if thing["kind"] == "ConfigMap":
-                for resource in yaml.safe_load(thing["data"]["config.yaml"])["resources"]:
-                    found[resource["name"]] = resource.get("per_container", {}).get("max")
-    for limit in DOCUMENTS["limitrange"]["spec"]["limits"]:
-        assert limit["max"] == {name: found[name] for name in limit["max"]}
+def test_the_admission_policy_is_the_configs_maximum(most):
+    rules = DOCUMENTS["admission-policy"]["spec"]["validations"]
+    assert rules
+    for rule in rules:
+        name = re.search(r'limits\[\?"([^"]+)"\]', rule["expression"])[1]
+        assert f'compareTo(quantity("{most[name]}")) <= 0' in rule["expression"]
+        assert rule["message"] == f"a container may have at most {most[name]} of {name}"
 
 
 def test_the_comment_of_an_example_is_for_people():
