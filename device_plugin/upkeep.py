@@ -78,6 +78,7 @@ class Upkeep:
             update = self._inventory.replace(
                 name, candidates, held=held, dropped=dropped, disabled=self._disabled.reasons
             )
+            self._metrics.discovery_failed(name, discovered.errors)
             self._report(name, discovered.notes, update)
         return look.folders
 

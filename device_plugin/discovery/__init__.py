@@ -22,6 +22,7 @@ class Discovered(msgspec.Struct):
     candidates: list[Candidate] = []
     notes: list[str] = []
     selectors: list[Found] = []
+    errors: int = 0  # selectors that failed, by a bug of ours
 
 
 def discover(look: Look, config: Config) -> dict[str, Discovered]:
@@ -38,6 +39,7 @@ def _discover(look: Look, resource: Resource, owners: dict[str, tuple[str, str]]
             found = _find(look, resource, selector, index)
         except Exception as error:  # noqa: BLE001 - one bad selector must not stop the others
             found = Found(note=f"devices[{index}] failed, please report: {error!r}")
+            discovered.errors += 1
         if found.note:
             discovered.notes.append(found.note)
         settled, lost = [], list(found.lost)
