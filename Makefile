@@ -9,7 +9,7 @@ PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 .DEFAULT_GOAL := help
 CLUSTER := PYTHONPATH=tests/e2e $(BIN)/python -m cluster
 IMAGE   ?= build/device-plugin-image.tar
-.PHONY: help demo test test-lowest e2e e2e-down image lint format proto proto-check reference lock bench clean
+.PHONY: help demo test test-lowest manifests-check e2e e2e-down image lint format proto proto-check reference lock bench clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -43,6 +43,9 @@ test-lowest: ## the same tests on the oldest dependencies that pyproject.toml al
 		--no-deps --require-hashes -r .ci/requirements/lowest.txt
 	@$(LOWEST)/bin/python -m pytest
 
+manifests-check: $(VENV)/dev.stamp ## kustomizations, chart, alerts, image recipe, by their own tools; Go 1.26
+	@$(BIN)/python -m pytest tests/manifests
+
 e2e: $(VENV)/dev.stamp ## tests on a real one-node cluster, built and started here: root and Go 1.26
 	@$(BIN)/python -m pytest tests/e2e --durations=0
 
@@ -56,7 +59,10 @@ lint: $(VENV)/dev.stamp ## ruff, mypy (strict), import-linter, generated code
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
-	@cd tests/e2e && $(abspath $(BIN))/mypy --strict --explicit-package-bases *.py cluster
+	@cd tests/e2e && MYPYPATH=../manifests:../.. $(abspath $(BIN))/mypy --strict --explicit-package-bases *.py cluster
+	@cd tests/manifests && MYPYPATH=../.. $(abspath $(BIN))/mypy --strict --allow-untyped-defs \
+		--allow-incomplete-defs --allow-untyped-calls --allow-untyped-decorators \
+		--explicit-package-bases *.py
 	@$(BIN)/lint-imports
 	@$(MAKE) --no-print-directory proto-check
 

@@ -45,7 +45,8 @@ def _devices(pages: "Pages") -> Iterator["Metric"]:
     for name in names:
         for one in pages.inventory.snapshot(name).devices:
             health[name, one.health] += one.device.replicas
-            disabled[name,] += one.present and one.device.id in pages.disabled.reasons
+            if one.present and one.device.id in pages.disabled.reasons:
+                disabled[name,] += one.device.replicas
     yield gauge(
         "devices",
         "Schedulable devices (replicas counted) by health.",
@@ -65,7 +66,10 @@ def _devices(pages: "Pages") -> Iterator["Metric"]:
         {(server.resource,): server.streams for server in servers},
     )
     yield gauge(
-        "disabled_devices", "Devices that an admin took out of service.", ["resource"], disabled
+        "disabled_devices",
+        "Devices (replicas counted) that an admin took out of service.",
+        ["resource"],
+        disabled,
     )
     yield gauge(
         "foreign_devices",

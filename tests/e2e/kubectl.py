@@ -31,6 +31,7 @@ class Kubectl:
     """One cluster, and one namespace of it for the tests' own Pods."""
 
     def __init__(self, program: str | Path, kubeconfig: str | Path, namespace: str) -> None:
+        self.kubeconfig = kubeconfig
         self._command = [str(program), f"--kubeconfig={kubeconfig}"]
         self.namespace = namespace
 

@@ -106,4 +106,4 @@ def test_metrics_count_the_disabled(node, kubelet):
     daemon = node.start({"x": TWO})
     first, *_ = kubelet.healthy(X, 4)
     node.ask("disable", device=first)
-    daemon.wait_page("/metrics", 200, 'device_plugin_disabled_devices{resource="example.com/x"} 1')
+    daemon.wait_page("/metrics", 200, 'device_plugin_disabled_devices{resource="example.com/x"} 2')

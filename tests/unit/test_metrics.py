@@ -111,7 +111,7 @@ def test_what_is_is_read_at_the_scrape(samples, pages):
             ("device_plugin_registered", S): 0,
             ("device_plugin_list_and_watch_streams", R): 2,
             ("device_plugin_list_and_watch_streams", S): 0,
-            ("device_plugin_disabled_devices", R): 1,
+            ("device_plugin_disabled_devices", R): 3,
             ("device_plugin_foreign_devices", R): 2,
             ("device_plugin_foreign_devices", S): 0,
             ("device_plugin_held_devices", R): 2,

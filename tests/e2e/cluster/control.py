@@ -61,6 +61,7 @@ def _apiserver(etcd: int, port: int) -> list[str]:
         f"--tls-private-key-file={pki.PKI}/apiserver.key",
         f"--token-auth-file={pki.TOKENS}",
         "--authorization-mode=Node,RBAC",
+        "--allow-privileged=true",  # the overlay of that name
         "--service-cluster-ip-range=10.213.78.0/24",
         "--service-account-issuer=https://e2e",
         f"--service-account-key-file={key}",

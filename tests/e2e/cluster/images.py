@@ -11,10 +11,11 @@ from pathlib import Path
 from cluster import base, build, wheels
 from cluster.commands import run, scratch
 from cluster.places import HERE, IMAGES, PROJECT
+from device_plugin import __version__
 
 PAUSE = "localhost/device-plugin-e2e/pause:1"
 BASE = "localhost/device-plugin-e2e/base:1"
-PLUGIN = "localhost/device-plugin:latest"
+PLUGIN = f"localhost/device-plugin:{__version__}"  # as the manifests have it
 _CONTAINERFILE = PROJECT / "Containerfile"
 
 
