@@ -56,7 +56,7 @@ def test_the_admission_policy_is_the_configs_maximum(most):
     rules = DOCUMENTS["admission-policy"]["spec"]["validations"]
     assert rules
     for rule in rules:
-        name = re.search(r'limits\[\?"([^"]+)"\]', rule["expression"])[1]
+        (name,) = re.findall(r'limits\[\?"([^"]+)"\]', rule["expression"])
         assert f'compareTo(quantity("{most[name]}")) <= 0' in rule["expression"]
         assert rule["message"] == f"a container may have at most {most[name]} of {name}"
 
