@@ -47,6 +47,7 @@ def test_an_edited_config_map_is_read_in_place(
 
     edit(CONFIG.replace("count: 2", "count: 0") + added.replace("count: 3", "count: three"))
     eventually(lambda: set(pod.health(LICENCE).values()) == {"Unhealthy"}, 90, plugin.log)
+    kubectl.wait_resource(LICENCE, 0)
     assert kubectl.resource(LICENCE) == (2, 0), "what Pods may hold stays listed"
     assert kubectl.resource(ADDED) == (3, 3), "a mistake leaves its resource as it was"
     assert "must be a whole number" in plugin.log()
