@@ -5,6 +5,7 @@ Commands import what they need when they run: `check` needs no gRPC, the daemon 
 # ruff: noqa: PLC0415
 
 import argparse
+import io
 import os
 import signal
 import sys
@@ -32,10 +33,18 @@ def main(argv: list[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     named = [word for word in words[:1] if word in commands.COMMANDS]
     arguments = commands.parser(*named).parse_args(words)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a name that the locale cannot spell is no reason
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = _COMMANDS[arguments.command](arguments)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # it was closed
+            sys.stdout.flush()
     except BrokenPipeError:  # `device-plugin discover ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except OSError as error:  # a full disk behind stdout
+        _tell([f"device-plugin: {error}"])
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     return code

@@ -106,7 +106,9 @@ class Daemon:
         """Advertise the devices that are there now. Raises CannotStart."""
         self._lock = _lock(self._options.state_dir)
         self._pods.start()
-        self._handed_out = _handed_out(self._options.state_dir)
+        self._handed_out = HandedOut(self._options.state_dir)
+        if self._handed_out.problem:
+            _log.error("cannot remember what was handed out", error=self._handed_out.problem)
         disabled = _disabled(self._options.state_dir)
         releases = Releases(self._options.device_plugin_dir / CHECKPOINT, self._options.pod)
         self._upkeep = Upkeep(
@@ -138,12 +140,14 @@ class Daemon:
 
     def run(self) -> None:
         """Turn until `stop`."""
-        audit_at = time.monotonic() + self._in_use.config.audit_interval
+        audited = time.monotonic()
         while True:
             now = time.monotonic()
+            audit_at = audited + self._in_use.config.audit_interval
             if now >= audit_at:  # events are hints: whatever they missed is found here
-                audit_at = now + self._in_use.config.audit_interval
+                audited = now
                 self._audit()
+                continue
             self._post_due(now)
             try:
                 wait = min([audit_at, *self._later.values()]) - now
@@ -248,7 +252,7 @@ class Daemon:
             self._later[_Event.CONFIG] = self._reread_after
             return
         self._reread_after = now + _REREAD
-        was, before = self._in_use.sha256_read, self._in_use.reread()
+        was, before = self._in_use.sha256_read, self._in_use.reread(self._servers)
         if self._in_use.sha256_read != was:
             self._metrics.reloaded("applied" if before is not None else "refused")
             self._post(_Event.FOLDERS)  # the file may be elsewhere by now
@@ -256,6 +260,7 @@ class Daemon:
             return
         _log.info("config applied", sha256=self._in_use.sha256)
         self._pods.interval = self._in_use.config.audit_interval
+        self._pods.wake()  # it may sleep for as long as the old one
         self._look(before)
 
     def _serve_resources(self) -> None:
@@ -272,14 +277,18 @@ class Daemon:
 
     def _stop_idle(self) -> None:
         in_config = {resource.name for resource in self._in_use.config.resources}
-        for name in self._servers.keys() - in_config:
-            if not self._inventory.snapshot(name).devices:
-                server = self._servers.pop(name)
-                server.stop()
-                server.join()
-                self._inventory.remove(name)
-                del self._resources[name]
-                _log.info("no longer served", resource=name, reason="nothing of it is left")
+        idle = [
+            name
+            for name in self._servers.keys() - in_config
+            if not self._inventory.snapshot(name).devices
+        ]
+        for name in idle:  # all at once: each takes its time to end streams
+            self._servers[name].stop()
+        for name in idle:
+            self._servers.pop(name).join()
+            self._inventory.remove(name)
+            del self._resources[name]
+            _log.info("no longer served", resource=name, reason="nothing of it is left")
 
     def _plugin(self, resource: str, changed: Callable[[], None]) -> Plugin:
         return Plugin(
@@ -348,14 +357,6 @@ class Daemon:
         if not self._turned():
             return False, f"the loop has not turned for {_TURN:g} s\n"
         return not dead, "".join(f"{name}: its thread has ended\n" for name in dead) or "ok\n"
-
-
-def _handed_out(folder: Path) -> HandedOut:
-    try:
-        return HandedOut(folder)
-    except OSError as error:  # a full disk must not cost the node its devices
-        _log.error("cannot remember what was handed out", error=str(error))
-        return HandedOut(None)
 
 
 def _disabled(folder: Path) -> Disabled:

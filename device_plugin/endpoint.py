@@ -12,6 +12,7 @@ import re
 import secrets
 import socket
 import stat
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import quote
@@ -76,15 +77,12 @@ def target(path: Path) -> str:
 
 def why_unreachable(path: Path) -> str:
     """What a plain connection says; gRPC calls everything unavailable."""
-    with socket.socket(socket.AF_UNIX) as probe:
-        probe.settimeout(1)
-        try:
-            probe.connect(os.fspath(path))
-        except PermissionError:
+    match _connect(path):
+        case None:
+            return "it took the call but did not answer: is a kubelet there?"
+        case PermissionError():
             return "permission denied: run as root, or as a user who may connect to it"
-        except OSError:
-            return "nobody answers there: the kubelet is down or starting"
-    return "it took the call but did not answer: is a kubelet there?"
+    return "nobody answers there: the kubelet is down or starting"
 
 
 def remove_leftovers(folder: Path) -> list[str]:
@@ -100,15 +98,18 @@ def remove_leftovers(folder: Path) -> list[str]:
 
 def is_dead(path: Path) -> bool:
     """Whether nobody listens on the socket; one that is about to be listened on is dead too."""
+    return isinstance(_connect(path), ConnectionRefusedError)
+
+
+def _connect(path: Path) -> OSError | None:
+    """Try a plain connection; returns why there is none."""
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(1)
         try:
             probe.connect(os.fspath(path))
-        except ConnectionRefusedError:
-            return True
-        except OSError:
-            return False
-    return False
+        except OSError as error:
+            return error
+    return None
 
 
 class Endpoint:
@@ -142,8 +143,15 @@ class Endpoint:
         if self._identity is None:
             return []
         _, _, made = self._identity
-        alike = self._path.parent.glob(f"{_stem(self._path.parent, self.plugin.resource)}*{SUFFIX}")
-        return [path for path in alike if (theirs := identity(path)) and theirs[2] > made]
+        return [path for path in self._alike() if (theirs := identity(path)) and theirs[2] > made]
+
+    def rivals(self) -> list[Path]:
+        """The sockets of other processes for the same resource, at which somebody answers."""
+        return [path for path in self._alike() if path != self._path and _connect(path) is None]
+
+    def _alike(self) -> Iterator[Path]:
+        folder = self._path.parent
+        return folder.glob(f"{_stem(folder, self.plugin.resource)}*{SUFFIX}")
 
     def stop(self) -> None:
         """End the streams, see their RPCs finish, then close and remove the socket."""

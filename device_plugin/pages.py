@@ -1,7 +1,6 @@
 """What the daemon says of itself: /readyz, and the answers on the status socket."""
 
 import difflib
-import time
 from collections.abc import Callable, Sequence
 
 from device_plugin.device import split_replica
@@ -15,6 +14,7 @@ from device_plugin.status import Answer, Refusal
 from device_plugin.upkeep import Upkeep
 
 _REASON_LIMIT = 200  # characters; it is logged, and shown in tables
+_FRESH = 0.5  # seconds for which the kubelet's last answer serves many who ask
 _PATIENCE = 1.0  # seconds to wait for the kubelet before old news must do
 
 
@@ -47,7 +47,8 @@ class Pages:
         problems += self.config.problems
         problems += [
             f"{name}: another plugin offers it too (device {min(ids)}): remove one of the two"
-            for name, ids in list(self.upkeep.foreign.items())
+            for name in (server.resource for server in self.servers())
+            if (ids := self.upkeep.foreign.get(name))
         ]
         return not problems, "".join(f"{line}\n" for line in problems) or "ok\n"
 
@@ -63,9 +64,7 @@ class Pages:
         raise Refusal(f"unknown request {request}: are command and daemon of one version?")
 
     def _status(self) -> Answer:
-        now = time.monotonic()
-        self.pods.wake()
-        self.pods.wait(now, _PATIENCE)
+        self.pods.refresh(_FRESH, _PATIENCE)
         return {
             "version": 1,
             "resources": [self._resource(server) for server in self.servers()],

@@ -153,6 +153,13 @@ class PodResources(threading.Thread):
         with self._news:
             return self._news.wait_for(lambda: self._asked > since, timeout)
 
+    def refresh(self, fresh: float, timeout: float) -> None:
+        """Wait for an answer that is at most `fresh` seconds old; in vain, if it takes too long."""
+        now = time.monotonic()
+        if now - self._asked > fresh:
+            self.wake()
+            self.wait(now - fresh, timeout)
+
     def run(self) -> None:
         while not self._stopped.is_set():
             self._wake.clear()

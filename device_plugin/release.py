@@ -44,8 +44,8 @@ def checkpointed(path: Path) -> frozenset[str] | None:
 
 class _Seen(msgspec.Struct):
     token: object
-    since: float  # when it was held last, or asked about first
-    shown: bool  # an answer has named it: then its Pod is gone when none does
+    since: float  # when any of its IDs was held last, or asked about first
+    shown: frozenset[str] = frozenset()  # IDs that answers named: none does now, so they are free
 
 
 class Releases:
@@ -91,12 +91,13 @@ class Releases:
         asked, held = self._holdings.asked, self._holdings.held(resource)
         seen = self._seen.get(key)
         if seen is None or seen.token is not token:
-            seen = _Seen(token, asked, shown=False)
-        if any(id_ in held for id_ in ids):
-            seen = _Seen(token, asked, shown=True)
+            seen = _Seen(token, asked)
+        if named := [id_ for id_ in ids if id_ in held]:
+            seen = _Seen(token, asked, seen.shown.union(named))
         self._asked_about[key] = seen
         if self._complete_since is None or asked - self._complete_since < FREE_AFTER:
             return False
         if asked - seen.since < max(after, FREE_AFTER):
             return False
-        return seen.shown or (self._taken is not None and self._taken.isdisjoint(ids))
+        never_named = set(ids) - seen.shown
+        return not never_named or (self._taken is not None and self._taken.isdisjoint(never_named))

@@ -12,7 +12,7 @@ import msgspec
 import structlog
 
 from device_plugin import config
-from device_plugin.config import Checked, Config, Problem
+from device_plugin.config import MAX_RESOURCES, Checked, Config, Problem
 
 _MAX_LINKS = 40  # the kernel's own bound, path_resolution(7)
 _MAX_NAMED = 20  # problems in one go
@@ -43,14 +43,15 @@ class ConfigInUse:
         self.config: Config = checked.config
         self.sha256 = checked.fingerprint  # of the config in use
 
-    def reread(self) -> Config | None:
+    def reread(self, served: Iterable[str] = ()) -> Config | None:
         """Read the file again; returns the config that was in use if another one is now.
 
-        Its problems are logged where they are new.
+        served: the names of all resources that are, also of those that the config dropped. Its
+        problems are logged where they are new.
         """
-        checked = config.read(self._path)
-        if checked.fingerprint == self._checked.fingerprint:
+        if config.fingerprint(self._path) == self._checked.fingerprint:
             return None
+        checked = self._bounded(config.read(self._path), served)
         if checked.problems != self._checked.problems:
             report(checked)
         self._checked = checked
@@ -70,24 +71,37 @@ class ConfigInUse:
         """Whether the file as it is now is in use, all of it."""
         return not self._checked.problems
 
+    def _bounded(self, checked: Checked, served: Iterable[str]) -> Checked:
+        """Refuse a config that makes too many with what is served on; it is tried again."""
+        new = checked.config.resources if checked.config is not None else ()
+        count = len({resource.name for resource in new}.union(served))
+        if count <= MAX_RESOURCES:
+            return checked
+        message = (
+            f"with resources that were dropped and may still be held these are {count};"
+            f" {MAX_RESOURCES} are served at most: wait, or restart the daemon"
+        )
+        return Checked(None, (Problem(str(self._path), 1, 1, message),), "")
+
     @property
     def problems(self) -> list[str]:
         """What is wrong with the file, one line each."""
-        if self._checked.config is None:
-            first, *more = self._checked.problems
+        checked = self._checked
+        if checked.config is None:
+            first, *more = checked.problems
             rest = f" (and {len(more)} more problems)" if more else ""
             return [f"config: the last good one is in use: {first}{rest}"]
         served = {resource.name for resource in self.config.resources}
         return [
             f"{p.resource}: {'kept as it was' if p.resource in served else 'left out'}: {p}"
-            for p in self._checked.problems
+            for p in checked.problems
         ]
 
     @property
     def folders(self) -> set[str]:
         """Where a change could alter the file: links are followed one by one."""
         folders = set(_folders(os.fspath(self._path)))
-        if self._path.is_dir():
+        if os.path.isdir(self._path):  # not is_dir(), which raises where it may not look
             folders.add(os.fspath(self._path))
             folders.update(*(_folders(os.fspath(file)) for file in self._path.glob("*.y*ml")))
         return folders

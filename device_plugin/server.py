@@ -9,7 +9,7 @@ import math
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import grpc
@@ -97,6 +97,7 @@ class Server(threading.Thread):
         self._losses = 0  # of our socket, in a row under the same kubelet
         self._lost_under: Identity | None = None
         self._serve_at = 0.0
+        self._has_rival = False
         self._problem = "starting"
 
     def wake(self) -> None:
@@ -218,7 +219,7 @@ class Server(threading.Thread):
         successors = endpoint.successors()
         if successors and accepted.alone_at is None:
             accepted.alone_at = math.inf
-            self._log.warning("another process offers this resource too", socket=successors[0].name)
+        self._name_rival(successors or (endpoint.rivals() if now - accepted.since > 1 else []))
         if accepted.alone_at is None:
             return "", None
         if not all(map(is_dead, successors)):
@@ -227,6 +228,12 @@ class Server(threading.Thread):
         accepted.alone_at = min(accepted.alone_at, now + SETTLED)
         left = accepted.alone_at - now
         return ("", left) if left > 0 else ("another process came and left", None)
+
+    def _name_rival(self, sockets: Sequence[Path]) -> None:
+        """Say once that another process is there; one that is on its way out is none."""
+        if sockets and not self._has_rival:
+            self._log.warning("another process offers this resource too", socket=sockets[0].name)
+        self._has_rival = bool(sockets)
 
     def _lose(self, accepted: _Accepted, why: str, now: float) -> None:
         """The kubelet does not have us any more. A first time is mended at once, a series slowly.

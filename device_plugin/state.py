@@ -44,18 +44,20 @@ class HandedOut:
     journal of another boot is void. Appending takes no lock: one write of whole lines is enough.
     """
 
-    def __init__(self, folder: Path | None) -> None:
-        """Without a folder for as long as the process lives; OSError where none can be kept."""
+    def __init__(self, folder: Path) -> None:
+        """Where none can be kept, `problem` says why, and all holds until the process ends."""
         self._lock = threading.Lock()  # of the mapping; never held over I/O
         self._handed: dict[str, Handed] = {}
-        self._path: Path | None = None
-        self._file = -1
+        self._path = folder / _FILE
+        self._file: int | None = None
         self._appended = 0
-        if folder is not None:
-            boot = msgspec.json.encode([_BOOT_ID.read_text().strip()])
-            self._boot, self._path = boot, folder / _FILE
-            self._handed = _read(self._path, boot)
+        self.problem = ""
+        try:
+            self._boot = msgspec.json.encode([_BOOT_ID.read_text().strip()])
+            self._handed = _read(self._path, self._boot)
             self._file = self._write(self._handed.values())
+        except OSError as error:  # a full disk must not cost the node its devices
+            self.problem = str(error)
 
     @property
     def resources(self) -> set[str]:
@@ -75,11 +77,17 @@ class HandedOut:
 
         Raises OSError where it cannot be kept; it then holds until this process ends.
         """
-        now = [Handed(device.id, resource, device.replicas, n) for device, n in handed]
         with self._lock:
+            now = [self._renewed(device, resource, numbers) for device, numbers in handed]
             news = [one for one in now if self._handed.get(one.id) != one]
             self._handed.update((one.id, one) for one in now)
         self._append(news)
+
+    def _renewed(self, device: Device, resource: str, numbers: Numbers) -> Handed:
+        """With as many replicas as there ever were: containers may hold the last of them."""
+        old = self._handed.get(device.id)
+        replicas = max(device.replicas, old.replicas if old is not None else 0)
+        return Handed(device.id, resource, replicas, numbers)
 
     def forget(self, free: Iterable[Handed]) -> None:
         """Note that nobody holds these; one that was handed out anew meanwhile stays.
@@ -94,15 +102,15 @@ class HandedOut:
         # One that was handed out since then must have the last word in the file as well.
         handed = (self._handed.get(one.id) for one in gone)
         self._append([one for one in handed if one is not None])
-        if self._path is not None and self._appended > _COMPACT:
-            self._compact()
+        if self._file is not None and self._appended > _COMPACT:
+            self._compact(self._file)
 
     def close(self) -> None:
-        if self._path is not None:
+        if self._file is not None:
             os.close(self._file)
 
     def _append(self, news: Collection[Handed]) -> None:
-        if not news or self._path is None:
+        if not news or self._file is None:
             return
         # It begins a line of its own: what came before may have been torn by a full disk.
         lines = b"\n" + _lines(map(msgspec.json.encode, news))
@@ -110,13 +118,13 @@ class HandedOut:
         if os.write(self._file, lines) < len(lines):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def _compact(self) -> None:
+    def _compact(self, file: int) -> None:
         """Write the journal anew while others go on appending."""
         self._appended = 0
         with self._lock:
             written = dict(self._handed)
         fresh = self._write(written.values())
-        os.dup2(fresh, self._file)  # at once: an appender never meets a closed file
+        os.dup2(fresh, file)  # at once: an appender never meets a closed file
         os.close(fresh)
         with self._lock:
             now = list(self._handed.values())
@@ -124,10 +132,7 @@ class HandedOut:
 
     def _write(self, handed: Iterable[Handed]) -> int:
         """Put a new file in the journal's place; returns it, open for appending."""
-        assert self._path is not None  # noqa: S101 - only called with a folder
-        fresh = self._path.with_suffix(".new")
-        fresh.write_bytes(_lines([self._boot, *map(msgspec.json.encode, handed)]))
-        fresh.replace(self._path)
+        _replace(self._path, _lines([self._boot, *map(msgspec.json.encode, handed)]))
         return os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
 
 
@@ -154,10 +159,20 @@ class Disabled:
         reasons = {id_: why for id_, why in self._reasons.items() if id_ != device}
         if reason is not None:
             reasons[device] = reason
-        fresh = self._path.with_suffix(".new")
-        fresh.write_bytes(msgspec.json.encode(reasons))
-        fresh.replace(self._path)
+        _replace(self._path, msgspec.json.encode(reasons), sync=True)
         self._reasons = reasons
+
+
+def _replace(path: Path, content: bytes, *, sync: bool = False) -> None:
+    """Write a file in one step, for its owner alone; `sync`: safe from a power cut."""
+    fresh = path.with_suffix(".new")
+    opened = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with open(opened, "wb") as file:
+        file.write(content)
+        if sync:
+            file.flush()
+            os.fsync(opened)
+    fresh.replace(path)
 
 
 def _lines(values: Iterable[bytes]) -> bytes:

@@ -5,16 +5,19 @@ connection: a JSON object in a line, answered by one. Only the standard library:
 ask must not load the daemon.
 """
 
+import contextlib
 import json
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 _NAME = "status.sock"
 _MODE = 0o600
-_TIMEOUT = 10.0  # seconds for the one side, or the other, to say its word
+_TIMEOUT = 10.0  # seconds that who asks waits for the answer
+_DEADLINE = 2.0  # seconds to ask in, and to take the answer in: others wait meanwhile
 _REQUEST_LIMIT = 8192  # bytes
 _CHUNK = 65536
 
@@ -76,13 +79,17 @@ class StatusServer:
         except OSError:
             self._socket.close()
             raise
+        self._client: socket.socket | None = None
         self._stopping = False
         self._thread = threading.Thread(target=self._serve, name="status", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         self._stopping = True
-        self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread
+        for open_socket in (self._socket, self._client):  # wakes the thread
+            if open_socket is not None:
+                with contextlib.suppress(OSError):  # it has just been closed
+                    open_socket.shutdown(socket.SHUT_RDWR)
         self._thread.join(1)
         self._socket.close()
         self._path.unlink(missing_ok=True)
@@ -95,29 +102,41 @@ class StatusServer:
             except OSError:  # out of files, mostly, or we stop
                 pause.wait(0.1)
                 continue
-            with client:
-                try:
-                    self._answer(client)
-                except OSError:  # a client that goes away is nothing to log
-                    continue
+            self._client = client
+            if self._stopping:  # asked after the client can be found
+                client.close()
+                return
+            with client, contextlib.suppress(OSError):  # who goes away is nothing to log
+                self._answer(client)
+            self._client = None
 
     def _answer(self, client: socket.socket) -> None:
-        client.settimeout(_TIMEOUT)
         try:
-            answer = self._handler(_parsed(client))
+            answer = self._handler(_parsed(_read_line(client)))
         except Refusal as why:
             answer = {"error": str(why)}
         except Exception as error:  # noqa: BLE001 - a bug must not end the thread
             answer = {"error": f"failed, please report: {error!r}"}
+        client.settimeout(_DEADLINE)
         client.sendall(json.dumps(answer).encode())
 
 
-def _parsed(client: socket.socket) -> dict[str, str]:
-    with client.makefile("rb") as stream:
-        line = stream.readline(_REQUEST_LIMIT)
+def _read_line(client: socket.socket) -> bytes:
+    """Raises OSError where it takes too long, however busily."""
+    line, deadline = b"", time.monotonic() + _DEADLINE
+    while b"\n" not in line and len(line) < _REQUEST_LIMIT:
+        client.settimeout(max(0.001, deadline - time.monotonic()))
+        piece = client.recv(_REQUEST_LIMIT)
+        if not piece:
+            break
+        line += piece
+    return line
+
+
+def _parsed(line: bytes) -> dict[str, str]:
     try:
         request = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise Refusal("the request is no JSON object in one line") from None
     if not isinstance(request, dict) or not all(isinstance(v, str) for v in request.values()):
         raise Refusal("a request is a JSON object of strings")

@@ -6,6 +6,7 @@ Runs on the daemon's loop; only `suspect` is called from elsewhere.
 import re
 import time
 from collections.abc import Collection, Iterator
+from itertools import islice
 
 import msgspec
 import structlog
@@ -23,6 +24,7 @@ from device_plugin.release import Releases
 from device_plugin.state import Disabled, HandedOut
 
 _MAX_NAMED = 20  # devices or notes in one go
+_MAX_HELD = 20_000  # IDs of one resource that the kubelet's word is taken for
 _ID = re.compile(f"[a-z0-9-]{{1,{ID_LIMIT}}}")  # what an ID of ours may look like
 
 _log = structlog.get_logger()
@@ -48,6 +50,7 @@ class Upkeep:
         self._releases = releases
         self._metrics = metrics
         self._said: dict[str, list[str]] = {}
+        self._missing: set[tuple[str, str]] = set()  # held IDs that are not listed, by resource
         self._unknown: dict[str, frozenset[str]] = {}  # healthy IDs that are not ours, by resource
         self.foreign: dict[str, frozenset[str]] = {}  # the same, where it is certain
         self.holdings = Holdings(0.0)
@@ -92,11 +95,14 @@ class Upkeep:
         self._releases.take(holdings)
         self._notice_foreign(holdings, streaming)
         news = self._forget_free()
+        missing: set[tuple[str, str]] = set()
         for name in self._inventory.resources:
             self._retire(name, grace)
             listed = self._inventory.snapshot(name).by_id
-            news = news or any(id_ not in listed for id_ in self._held(name))
-        return news
+            missing.update((name, id_) for id_ in self._held(name) if id_ not in listed)
+        # What was missing before has no room in the list: another look changes nothing.
+        self._missing, before = missing, self._missing
+        return news or bool(missing - before)
 
     def no_answer(self) -> None:
         """The kubelet did not answer."""
@@ -104,14 +110,14 @@ class Upkeep:
 
     def suspect(self, resource: str, id_: str) -> None:
         """The kubelet asked for a device that is not ours."""
-        self._accuse(resource, frozenset((id_,)))
+        self._accuse(resource, self.foreign.get(resource, frozenset()) | {id_})
 
     def _held(self, resource: str) -> Iterator[str]:
         """IDs that containers have of us, or may have."""
         for handed in self._handed_out.of(resource):
             yield from handed.ids
-        foreign = self.foreign.get(resource, frozenset())
-        for id_ in self.holdings.held(resource):
+        foreign = self.foreign.get(resource, frozenset()) | self._unknown.get(resource, frozenset())
+        for id_ in islice(self.holdings.held(resource), _MAX_HELD):
             if id_ not in foreign and _ID.fullmatch(id_):
                 yield id_
 
@@ -164,6 +170,8 @@ class Upkeep:
         Only what two answers in a row say: the kubelet may not have read our last list yet.
         """
         before, self._unknown = self._unknown, {}
+        for name in self.foreign.keys() - self._inventory.resources:
+            del self.foreign[name]
         for name in streaming:
             unknown = (
                 holdings.healthy.get(name, frozenset())

@@ -8,6 +8,7 @@ from msgspec import structs
 from device_plugin.config import compose, decode, rules, source
 from device_plugin.config.decode import known
 from device_plugin.config.problem import Checked, Problem, Refused, Report, Where
+from device_plugin.config.rules import MAX_RESOURCES
 from device_plugin.config.source import Source
 from device_plugin.config.types import (
     Allocation,
@@ -25,6 +26,7 @@ from device_plugin.config.types import (
 )
 
 __all__ = [
+    "MAX_RESOURCES",
     "Allocation",
     "Checked",
     "Companion",

@@ -11,6 +11,7 @@ from device_plugin.config.problem import Report, Where
 from device_plugin.config.types import Config, Resource
 
 MAX_RESOURCES = 128  # some 400 threads and 300 open files
+MAX_SELECTORS = 1000  # a tenth of a second at every look
 _EACH = ("version", "resources")  # what every file has; all else stands once
 
 Drafts = Sequence[Config | None]  # by file; None: it could not be read
@@ -60,12 +61,18 @@ def _once(drafts: Drafts, report: Report) -> None:
 def _amount(drafts: Drafts, report: Report) -> None:
     if any(draft is None or not known(draft.resources) for draft in drafts):
         return
-    count = 0
+    count = selectors = 0
     for file, draft in enumerate(drafts):
-        before, count = count, count + len(_known_resources(draft))
+        resources = _known_resources(draft)
+        before, count = count, count + len(resources)
         if before <= MAX_RESOURCES < count:
             why = "each takes threads and a socket of its own; use several daemons"
             report.at((file, "resources"), f"more than {MAX_RESOURCES} resources: {why}")
+        known_devices = [r.devices for r in resources if known(r) and known(r.devices)]
+        before, selectors = selectors, selectors + sum(map(len, known_devices))
+        if before <= MAX_SELECTORS < selectors:
+            why = "each is asked at every look; let globs and captures find several devices"
+            report.at((file, "resources"), f"more than {MAX_SELECTORS} selectors: {why}")
     if count:
         return
     places = [(file, "resources") for file in range(len(drafts))]

@@ -164,7 +164,7 @@ def test_replaced_a_hundred_times_a_second(node, kubelet):
 def test_a_shorter_audit_takes_effect(node, kubelet):
     node.start({"x": ONE})
     kubelet.healthy(X)
-    node.configure({"x": ONE, "y": ONE}, audit_interval="100ms")
+    node.configure({"x": ONE, "y": ONE}, audit_interval="100ms")  # it was an hour
     kubelet.healthy(Y)
     before = len(kubelet.pod_resources.queries)
     kubelet.wait_for(lambda k: len(k.pod_resources.queries) > before + 4)

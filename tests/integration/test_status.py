@@ -1,5 +1,6 @@
 """`status`, `disable` and `enable`: what the daemon tells root, and devices out of service."""
 
+import json
 import subprocess
 import sys
 import time
@@ -24,12 +25,13 @@ def run(node):
     return run
 
 
-def test_status_tells_devices_health_and_holders(node, kubelet):
+def test_status_tells_devices_health_and_holders(node, kubelet, eventually):
     started = time.time()
     daemon = node.start({"x": TWO}, audit_interval="200ms")
     ids = kubelet.healthy(X, 4)
     daemon.wait_page("/readyz", 200)
     kubelet.run(X, 1, name="holder")
+    eventually(lambda: '"holder"' in json.dumps(node.ask("status")))  # an answer serves a moment
     answer = node.ask("status")
     (resource,) = answer["resources"]
     assert (resource["name"], resource["registered"], resource["problem"]) == (X, True, "")

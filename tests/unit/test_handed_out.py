@@ -1,7 +1,9 @@
 """The journal of what containers were given, and who is another device since then."""
 
+import errno
 import json
 import os
+import stat
 import threading
 
 import pytest
@@ -52,6 +54,38 @@ def test_all_ids_of_a_device_are_known_by_resource(opened):
     for one in (journal, opened()):
         assert [h.ids for h in one.of("example.com/x")] == [["a", "a-r1", "a-r2"], ["b"]]
         assert one.resources == {"example.com/x", "example.com/y"}
+
+
+def test_replicas_that_were_handed_out_once_are_not_lost_with_fewer(opened):
+    journal = opened()
+    journal.remember("example.com/x", [(Device("a", replicas=3), {})])
+    journal.remember("example.com/x", [(Device("a", replicas=1), {})])
+    for one in (journal, opened()):
+        assert [h.ids for h in one.of("example.com/x")] == [["a", "a-r1", "a-r2"]]
+
+
+def test_a_full_disk_at_start_forgets_nothing(opened, monkeypatch):
+    note(opened(), {"a": {"/dev/a": "c 1:1"}})
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("device_plugin.state._replace", full)
+    journal = opened()
+    assert "No space left" in journal.problem
+    assert remembered(journal, "a") == {"a": {"/dev/a": "c 1:1"}}
+    note(journal, {"b": {}})
+    assert remembered(journal, "a", "b") == {"a": {"/dev/a": "c 1:1"}, "b": {}}
+
+
+def test_only_the_owner_may_read_it(opened, tmp_path):
+    os.umask(umask := os.umask(0))
+    try:
+        os.umask(0)
+        opened()
+    finally:
+        os.umask(umask)
+    assert stat.S_IMODE((tmp_path / FILE).stat().st_mode) == 0o600
 
 
 def test_what_is_free_is_forgotten_for_good(opened):
@@ -210,13 +244,11 @@ def test_threads_lose_nothing(opened, tmp_path):
     assert all(json.loads(line) for line in (tmp_path / FILE).read_text().splitlines() if line)
 
 
-def test_a_folder_that_is_not_there_or_not_writable_is_an_os_error(tmp_path):
-    with pytest.raises(OSError, match="No such file"):
-        HandedOut(tmp_path / "gone")
+def test_a_folder_that_is_not_there_or_not_writable_is_a_problem(tmp_path):
+    assert "No such file" in HandedOut(tmp_path / "gone").problem
     if os.geteuid():
         tmp_path.chmod(0o500)
-        with pytest.raises(PermissionError):
-            HandedOut(tmp_path)
+        assert "Permission denied" in HandedOut(tmp_path).problem
 
 
 def test_what_cannot_be_written_holds_while_the_process_lives(opened):

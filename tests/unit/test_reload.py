@@ -108,6 +108,22 @@ def test_the_folders_of_a_mounted_config_map(tmp_path):
         assert folders - {str(tmp_path.parent)} == {str(tmp_path), str(data)}
 
 
+def test_an_unchanged_file_is_not_parsed(file, in_use, monkeypatch):
+    monkeypatch.setattr(config, "read", lambda _: pytest.fail("parsed"))
+    assert in_use.reread() is None
+
+
+def test_more_than_can_be_served_with_what_was_dropped_waits(file, in_use):
+    served = [f"example.com/r{i}" for i in range(config.MAX_RESOURCES)]
+    file.write_text(GOOD + resource("new"))
+    for _ in range(2):
+        assert in_use.reread(served) is None
+        assert "these are 129; 128 are served at most" in in_use.problems[0]
+    assert in_use.reread(served[1:]) is not None
+    assert names(in_use) == ["new"]
+    assert in_use.problems == []
+
+
 def test_links_in_a_circle_end(tmp_path, file, in_use):
     file.unlink()
     file.symlink_to("config.yaml")

@@ -4,6 +4,7 @@ import json
 import socket
 import stat
 import threading
+import time
 
 import pytest
 
@@ -53,7 +54,9 @@ def test_a_bug_costs_one_answer(server, tmp_path):
     assert ask(tmp_path, {})["got"] == {}
 
 
-@pytest.mark.parametrize("data", [b"", b"nonsense\n", b"[1]\n", b'{"a": 1}\n', b"x" * 100_000])
+@pytest.mark.parametrize(
+    "data", [b"", b"nonsense\n", b"[" * 5000, b"[1]\n", b'{"a": 1}\n', b"x" * 100_000]
+)
 def test_nonsense_is_refused(server, tmp_path, data):
     try:
         assert "error" in talk(tmp_path, data)
@@ -78,11 +81,32 @@ def test_a_dead_daemons_socket_is_taken_over(tmp_path):
     assert not (tmp_path / "status.sock").exists()
 
 
+def test_a_client_that_speaks_slowly_keeps_others_out_for_a_moment_only(server, tmp_path):
+    with socket.socket(socket.AF_UNIX) as slow:
+        slow.connect(str(tmp_path / "status.sock"))
+        over = threading.Event()
+
+        def drip():
+            while not over.wait(0.2):
+                try:
+                    slow.send(b"x")
+                except OSError:
+                    return
+
+        dripping = threading.Thread(target=drip)
+        dripping.start()
+        started = time.monotonic()
+        assert ask(tmp_path, {})["got"] == {}
+        assert time.monotonic() - started < 4
+        over.set()
+        dripping.join()
+
+
 def test_stop_does_not_wait_for_a_client_that_says_nothing(server, tmp_path):
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(str(tmp_path / "status.sock"))
         stopper = threading.Thread(target=server.stop)
         stopper.start()
-        stopper.join(3)
+        stopper.join(0.8)
         assert not stopper.is_alive()
     server.stop = lambda: None

@@ -283,6 +283,26 @@ def test_what_no_list_ever_had_is_free_when_the_checkpoint_lacks_it(keeper):
     assert keeper.handed_out.numbers("a") is None
 
 
+def test_each_id_of_a_device_counts_for_itself(keeper):
+    """One replica that a list named says nothing of another, which an init container has."""
+    keeper.tree.node("/dev/a")
+    keeper.look(conf(r=paths("/dev/a", replicas=2)))
+    keeper.hand_out("a")
+    keeper.allocated("a-r1")
+    keeper.tree.at("/dev/a").unlink()
+    keeper.look()
+    keeper.held(r=["a"])
+    keeper.settle()
+    for _ in range(3):
+        keeper.held(after=GRACE)
+    assert keeper.list() == {"a": "removed", "a-r1": "removed"}
+    assert keeper.handed_out.numbers("a") is not None
+    keeper.allocated()
+    keeper.held()
+    keeper.held(after=GRACE)
+    assert keeper.list() == {}
+
+
 def test_what_a_list_had_is_free_whatever_an_old_checkpoint_says(keeper):
     keeper.tree.node("/dev/a", 1)
     keeper.look(conf(r=paths("/dev/a")))
@@ -291,6 +311,14 @@ def test_what_a_list_had_is_free_whatever_an_old_checkpoint_says(keeper):
     keeper.held(r=["a"])
     keeper.settle()
     assert keeper.handed_out.numbers("a") is None
+
+
+def test_what_there_is_no_room_for_is_looked_for_once(keeper, monkeypatch):
+    monkeypatch.setattr("device_plugin.listing.LIST_LIMIT", 60)
+    keeper.look(conf(r=paths("/dev/a")))
+    ids = [f"held-{i}" for i in range(10)]
+    assert keeper.held(r=ids)
+    assert not keeper.held(r=ids)
 
 
 def test_a_disabled_device_is_unhealthy_until_enabled_over_restarts(keeper, restarted):
@@ -327,6 +355,20 @@ class TestForeign:
         for _ in range(3):
             keeper.held(healthy=["a", "b"])
         assert keeper.upkeep.foreign == {}
+
+    def test_a_resource_that_left_the_config_is_anybodys(self, keeper):
+        keeper.upkeep.suspect(R, "GPU-0")
+        keeper.inventory.remove(R)
+        keeper.held()
+        assert keeper.upkeep.foreign == {}
+
+    def test_another_unknown_id_adds_to_those_known(self, keeper):
+        for _ in range(2):
+            keeper.held(healthy=["a", "gpu-0", "gpu-1"], streaming=[R], r=["gpu-0"])
+        keeper.upkeep.suspect(R, "gpu-1")
+        keeper.look()
+        assert keeper.upkeep.foreign == {R: {"gpu-0", "gpu-1"}}
+        assert keeper.list() == {"a": ""}
 
     def test_an_unknown_id_in_allocate_is_enough(self, keeper):
         keeper.upkeep.suspect(R, "GPU-0")

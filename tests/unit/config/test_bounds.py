@@ -124,6 +124,17 @@ def test_more_resources_than_a_daemon_can_serve():
     )
 
 
+def test_too_many_selectors():
+    one = "  - {{name: example.com/r{}, devices: [{}]}}\n"
+    devices = ", ".join(["{path: '/dev/x[0-9]'}"] * 501)
+    text = "version: 1\nresources:\n" + one.format(1, devices) + one.format(2, devices)
+    (problem,) = check(text.encode(), "c.yaml").problems
+    assert str(problem) == (
+        "c.yaml:3:3: more than 1000 selectors: each is asked at every look; let globs and"
+        " captures find several devices"
+    )
+
+
 def test_the_largest_config():
     one = """\
   - name: example.com/r{0}
@@ -139,4 +150,4 @@ def test_the_largest_config():
     started = time.monotonic()
     checked = check(text.encode(), "c.yaml")
     assert time.monotonic() - started < 20  # measured: 2 s on an idle machine
-    assert [problem.line for problem in checked.problems] == [3], "too many resources, all good"
+    assert [problem.line for problem in checked.problems] == [3, 3], "too many, and all good"
