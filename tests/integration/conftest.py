@@ -34,7 +34,7 @@ Facts = dict[str, Any]
 Value = TypeVar("Value")
 
 
-def _eventually(look: Callable[[], Value], timeout: float = 5) -> Value:
+def _eventually(look: Callable[[], Value], timeout: float = 20) -> Value:
     """Look until it is true, where nobody can tell us when."""
     deadline = time.monotonic() + timeout
     while not (found := look()):
@@ -58,7 +58,7 @@ class Daemon:
         with self._news:
             return [line for line in self._lines if _fits(line, event, facts)]
 
-    def wait_log(self, event: str, *, times: int = 1, timeout: float = 5, **facts: object) -> Facts:
+    def wait_log(self, event: str, *, times: int = 1, timeout: float = 20, **facts: object) -> Facts:
         """Wait for the line (or the so manieth one) and return it."""
         with self._news:
             enough = self._news.wait_for(lambda: len(self.log(event, **facts)) >= times, timeout)
@@ -77,7 +77,7 @@ class Daemon:
         except OSError as error:
             return 0, str(error)
 
-    def wait_page(self, page: str, status: int, text: str = "", timeout: float = 5) -> str:
+    def wait_page(self, page: str, status: int, text: str = "", timeout: float = 20) -> str:
         """Ask until the answer is this one; returns the body."""
 
         def body() -> str:
@@ -97,7 +97,7 @@ class Daemon:
         self.process.kill()
         self.wait()
 
-    def wait(self, timeout: float = 5) -> int:
+    def wait(self, timeout: float = 20) -> int:
         """Wait for the end; returns the exit code. The log is then complete."""
         code = self.process.wait(timeout)
         self._reader.join()
@@ -158,11 +158,11 @@ class Kubelet(FakeKubelet):
         ours = [one for one in self.registrations if one.resource == resource]
         return self.is_streaming(resource) and all(one.replied is not None for one in ours)
 
-    def until(self, resource: str, devices: Mapping[str, str], timeout: float = 5) -> None:
+    def until(self, resource: str, devices: Mapping[str, str], timeout: float = 20) -> None:
         """Wait until the list is exactly this one."""
         self.wait_for(lambda k: k.settled(resource) and k.devices(resource) == devices, timeout)
 
-    def healthy(self, resource: str, count: int = 1, timeout: float = 5) -> list[str]:
+    def healthy(self, resource: str, count: int = 1, timeout: float = 20) -> list[str]:
         """Wait until so many devices are listed and all are healthy; returns their IDs."""
         healths = ["Healthy"] * count
         self.wait_for(
@@ -175,7 +175,7 @@ class Kubelet(FakeKubelet):
         pod = self.admit(Pod(name, [Container("main", {resource: count})]))
         return pod, self.create_container(pod, "main")
 
-    def accepted(self, resource: str, count: int, timeout: float = 5) -> list[Registration]:
+    def accepted(self, resource: str, count: int, timeout: float = 20) -> list[Registration]:
         """Wait until so many registrations were accepted, and a list has come for the last."""
         self.wait_for(
             lambda k: (
