@@ -69,8 +69,21 @@ class Pages:
             "version": 1,
             "resources": [self._resource(server) for server in self.servers()],
             "config": {"sha256": self.config.sha256, "problem": "; ".join(self.config.problems)},
+            "disabled": self._disabled_elsewhere(),
             "pod_resources": {"problem": self.pods.problem},
         }
+
+    def _disabled_elsewhere(self) -> list[dict[str, str]]:
+        """Devices that are disabled and not listed now: they would be, when they come."""
+        return [
+            {"device": device, "reason": reason}
+            for device, reason in sorted(self.disabled.reasons.items())
+            if device not in self._listed()
+        ]
+
+    def _listed(self) -> set[str]:
+        snapshots = [self.inventory.snapshot(name) for name in self.inventory.resources]
+        return {one.device.id for snapshot in snapshots for one in snapshot.devices}
 
     def _resource(self, server: Server) -> dict[str, object]:
         name = server.resource
@@ -100,7 +113,8 @@ class Pages:
     def _disable(self, device: str, reason: str) -> Answer:
         self._check_listed(device)
         printable = "".join(c if c.isprintable() else " " for c in reason[:_REASON_LIMIT])
-        return self._set(device, f"disabled: {printable}" if reason else "disabled by an admin")
+        known = self.disabled.reasons.get(device, "disabled by an admin")
+        return self._set(device, f"disabled: {printable}" if reason else known)
 
     def _enable(self, device: str) -> Answer:
         if device not in self.disabled.reasons:
@@ -118,13 +132,12 @@ class Pages:
         return {"device": device, "reason": reason or ""}
 
     def _check_listed(self, device: str) -> None:
-        snapshots = [self.inventory.snapshot(name) for name in self.inventory.resources]
-        listed = {one.device.id for snapshot in snapshots for one in snapshot.devices}
+        listed = self._listed()
+        base, replica = split_replica(device)
+        if replica:
+            raise Refusal(f"{device} is a replica: health is the whole device's; use {base}")
         if device in listed:
             return
-        base, replica = split_replica(device)
-        if replica and base in listed:
-            raise Refusal(f"{device} is a replica: health is the whole device's; name {base}")
-        near = difflib.get_close_matches(device, listed, n=1)
-        hint = f"did you mean {near[0]}?" if near else "`status` lists them"
+        near = difflib.get_close_matches(device, listed, n=2, cutoff=0.8)
+        hint = f"did you mean {near[0]}?" if len(near) == 1 else "`status` lists them"
         raise Refusal(f"there is no device {device[:100]}: {hint}")

@@ -1,6 +1,7 @@
 """What all tests share: those that need root are left out without it, and counted."""
 
 import os
+import signal
 
 import pytest
 
@@ -22,3 +23,9 @@ def pytest_terminal_summary(
     if left_out:
         tests = "test" if left_out == 1 else "tests"
         terminalreporter.write_line(f"{left_out} {tests} left out: root only", yellow=True)
+
+
+def pytest_configure() -> None:
+    """A shell starts what it runs in the background deaf to SIGINT, and children inherit that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -66,7 +66,7 @@ def test_orders_that_make_no_sense_are_refused(node, kubelet):
     for command, device, reason in (
         ("disable", "nothing", "there is no device nothing"),
         ("disable", first[:-1], f"did you mean {first}"),
-        ("disable", replica, f"is a replica: health is the whole device's; name {first}"),
+        ("disable", replica, f"is a replica: health is the whole device's; use {first}"),
         ("enable", first, "is not disabled"),
         ("enable", "nothing", "there is no device nothing"),
         ("destroy", first, "unknown request"),
@@ -74,6 +74,23 @@ def test_orders_that_make_no_sense_are_refused(node, kubelet):
         with pytest.raises(Refusal, match=reason):
             node.ask(command, device=device)
     assert len(kubelet.lists(X)) == 1
+
+
+def test_a_reason_stays_and_absent_devices_are_told_of(node, kubelet):
+    node.add("/dev/a")
+    daemon = node.start({"x": [{"path": node.path("/dev/{n}")}]})
+    (id_,) = kubelet.healthy(X)
+    node.ask("disable", device=id_, reason="hot")
+    node.ask("disable", device=id_)
+    expected = [{"device": id_, "reason": "disabled: hot"}]
+    assert node.ask("status")["disabled"] == []
+    daemon.end()
+    node.at("/dev/a").unlink()
+    daemon = node.start({"x": [{"path": node.path("/dev/{n}")}]})
+    daemon.wait_log("serving HTTP")
+    assert node.ask("status")["disabled"] == expected
+    node.ask("enable", device=id_)
+    assert node.ask("status")["disabled"] == []
 
 
 def test_a_disabled_devices_file_that_is_no_json_is_named(node):
