@@ -77,6 +77,7 @@ def test_orders_that_make_no_sense_are_refused(node, kubelet):
 
 
 def test_a_reason_stays_and_absent_devices_are_told_of(node, kubelet):
+    kubelet.ids_may_leave = True  # nobody holds it
     node.add("/dev/a")
     daemon = node.start({"x": [{"path": node.path("/dev/{n}")}]})
     (id_,) = kubelet.healthy(X)
