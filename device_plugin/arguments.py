@@ -3,6 +3,7 @@
 import argparse
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 _PORT, _MAX_PORT = re.compile("[0-9]{1,5}"), 65535
@@ -13,10 +14,36 @@ _IMAGE = re.compile("[A-Za-z0-9][-A-Za-z0-9._/:@]*")
 
 def flag(parser: argparse.ArgumentParser, name: str, *short: str, **settings: object) -> None:
     """An argument whose default the environment may set."""
-    value = os.environ.get("DEVICE_PLUGIN_" + name.lstrip("-").replace("-", "_").upper())
+    variable = "DEVICE_PLUGIN_" + name.lstrip("-").replace("-", "_").upper()
+    value = os.environ.get(variable)
     if value is not None:
-        settings |= {"default": value, "required": False}
+        settings |= {"default": _FromEnvironment(value), "required": False}
+        if "type" in settings:
+            settings["type"] = _Named(variable, settings["type"])  # type: ignore[arg-type]
     parser.add_argument(*short, name, **settings)  # type: ignore[arg-type]
+
+
+class _FromEnvironment(str):
+    """A value that nobody wrote on the command line."""
+
+    __slots__ = ()
+
+
+class _Named:
+    """A type whose complaints name the variable that the value came from."""
+
+    def __init__(self, variable: str, type_: Callable[[str], object]) -> None:
+        self._variable = variable
+        self._type = type_
+        self.words: tuple[str, ...] = getattr(type_, "words", ())
+
+    def __call__(self, text: str) -> object:
+        try:
+            return self._type(text)
+        except argparse.ArgumentTypeError as why:
+            if not isinstance(text, _FromEnvironment):
+                raise
+            raise argparse.ArgumentTypeError(f"from {self._variable}: {why}") from None
 
 
 class _Switch(argparse.Action):

@@ -129,10 +129,10 @@ def _explain(arguments: argparse.Namespace) -> int:
     if checked.config is None:
         return code
     try:
-        print(explain.of(arguments.what, checked.config, arguments.host_root))
+        print(explain.of(arguments.what, checked, arguments.host_root))
     except explain.NothingToExplain as why:
         _tell([why])
-        return FAILED
+        return code or FAILED
     return code
 
 
@@ -143,6 +143,10 @@ def _allocate(arguments: argparse.Namespace) -> int:
     checked = config.read(arguments.config)
     code = _complain(checked)
     if checked.config is None:
+        return code
+    names = {resource.name for resource in checked.config.resources}
+    if arguments.resource in checked.refused - names:
+        _tell([f"{arguments.resource} is refused, for what is said above: mend that first"])
         return code
     survey = dry_run.Survey(checked.config, arguments.host_root)
     try:
@@ -229,8 +233,8 @@ def _convert(arguments: argparse.Namespace) -> int:
         _tell([why])
         return BAD_CONFIG
     print(converted.text)
-    _tell(converted.left_out)
-    return FAILED if converted.left_out else OK
+    _tell([*converted.left_out, *converted.changed])
+    return FAILED if converted.left_out or converted.changed else OK
 
 
 def _manifests(arguments: argparse.Namespace) -> int:
@@ -239,9 +243,9 @@ def _manifests(arguments: argparse.Namespace) -> int:
     checked = config.read(arguments.config)
     if _complain(checked) != OK or checked.config is None:
         return BAD_CONFIG
-    names = [resource.name for resource in checked.config.resources]
+    pods = [] if arguments.without_pods else [one.name for one in checked.config.resources]
     try:
-        made = manifests.make(arguments.config, names, arguments.namespace, arguments.image)
+        made = manifests.make(arguments.config, pods, arguments.namespace, arguments.image)
     except manifests.Unfit as why:
         _tell([why])
         return FAILED

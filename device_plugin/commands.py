@@ -14,21 +14,18 @@ from device_plugin.exit_codes import BAD_CONFIG, FAILED, OK
 from device_plugin.table import WIDTH, table
 
 _SHELLS = ("bash", "zsh", "fish")
-_CODES = {
-    OK: "done",
-    FAILED: "not done, stderr says why",
-    BAD_CONFIG: "the config or the command line is wrong",
-}
-_DAEMON_CODES = _CODES | {
-    FAILED: "no daemon answers, or it refuses: stderr says why",
-    BAD_CONFIG: "the command line is wrong",
-}
+_CODES = {OK: "done", BAD_CONFIG: "bad config or flag"}
+_DAEMON_CODES = {OK: "done", FAILED: "refused, or no daemon answers", BAD_CONFIG: "bad flag"}
+
+
+def _codes(failed: str) -> dict[int, str]:
+    return {OK: "done", FAILED: failed, BAD_CONFIG: "bad config or flag"}
 
 
 class Command(NamedTuple):
     does: str
     takes: Sequence[flags.Add]
-    examples: Sequence[str]  # without `device-plugin NAME`
+    examples: Sequence[str]  # without `device-plugin NAME`; they must be possible as they stand
     codes: Mapping[int, str] = _CODES
 
 
@@ -44,13 +41,13 @@ COMMANDS: Mapping[str, Command] = {
             flags.log,
         ],
         ["--config config.yaml", "--config /etc/device-plugin --host-root /host --http :8080"],
-        _CODES | {OK: "stopped by SIGTERM or SIGINT", FAILED: "cannot start, the log says why"},
+        {OK: "stopped by a signal", FAILED: "cannot start", BAD_CONFIG: "bad config or flag"},
     ),
     "check": Command(
         "validate a config: every problem, with its place",
         [flags.word("file", "FILE", "a YAML file, or a folder of them", Path)],
         ["config.yaml"],
-        {OK: "good", BAD_CONFIG: "not good, stderr has every problem"},
+        {OK: "good", BAD_CONFIG: "bad config or flag"},
     ),
     "discover": Command(
         "what this node would advertise now",
@@ -62,9 +59,17 @@ COMMANDS: Mapping[str, Command] = {
         [
             flags.config,
             flags.host_root,
-            flags.word("what", "PATH|RESOURCE", "such as /dev/ttyUSB0, or example.com/serial"),
+            flags.word(
+                "what",
+                "PATH|RESOURCE|ID",
+                "such as /dev/ttyUSB0, example.com/serial, or a device's ID",
+            ),
         ],
-        ["--config config.yaml /dev/null", "--config config.yaml example.com/random"],
+        [
+            f"--config config.yaml {what}"
+            for what in ("/dev/null", "example.com/random", "ttyusb0-8acffaea")
+        ],
+        _codes("nothing to explain"),
     ),
     "allocate": Command(
         "what a container would get, as a dry run; why these devices, on stderr",
@@ -76,11 +81,13 @@ COMMANDS: Mapping[str, Command] = {
             flags.how_many,
         ],
         ["--config config.yaml example.com/random --count 2"],
+        _codes("it would be refused"),
     ),
     "demo": Command(
         "real devices behind an embedded kubelet: no cluster, no root",
         [flags.own_config],
         ["", "--config config.yaml"],
+        _codes("cannot run"),
     ),
     "status": Command(
         "what the running daemon has: devices, health, reasons, holders",
@@ -95,13 +102,13 @@ COMMANDS: Mapping[str, Command] = {
             flags.state_dir,
             flags.reason,
         ],
-        ['ttyusb0 --reason "loose cable"'],
+        ['ttyusb0-8acffaea --reason "loose cable"'],
         _DAEMON_CODES,
     ),
     "enable": Command(
         "put a disabled device back in use",
         [flags.word("id", "ID", "as `status` shows it"), flags.state_dir],
-        ["ttyusb0"],
+        ["ttyusb0-8acffaea"],
         _DAEMON_CODES,
     ),
     "convert": Command(
@@ -117,29 +124,43 @@ COMMANDS: Mapping[str, Command] = {
         ],
         ["generic-device-plugin.yaml > config.yaml"],
         {
-            OK: "converted; read the comments",
-            FAILED: "some resources are left to you, as comments; stderr names them",
-            BAD_CONFIG: "not a config that it knows, or the command line is wrong",
+            OK: "done",
+            FAILED: "some of it is left to you",
+            BAD_CONFIG: "no config that it knows, or bad flag",
         },
     ),
     "manifests": Command(
         "DaemonSet, ConfigMap and all else for a config, and a trial Pod per resource",
-        [flags.config, flags.deployment],
-        ["--config config.yaml --image registry.example.com/device-plugin:0.4.0"],
+        [flags.config, flags.deployment, flags.without_pods],
+        [
+            f"--config config.yaml --image registry.example.com/device-plugin:{__version__}",
+            "--config config.yaml --without-pods > device-plugin.yaml",
+        ],
+        _codes("no ConfigMap can hold it"),
     ),
     "schema": Command(
         "the JSON Schema of the config: editors complete and check by it",
         [],
         ["> device-plugin.schema.json"],
-        {OK: "done"},
+        {OK: "done", BAD_CONFIG: "bad flag"},
     ),
     "completion": Command(
-        "a script that completes these commands in a shell",
+        "a script that completes commands, flags and files in a shell",
         [flags.word("shell", "|".join(_SHELLS), "which one", OneOf(*_SHELLS))],
         ["bash > /etc/bash_completion.d/device-plugin", "fish | source"],
-        {OK: "done", BAD_CONFIG: "the command line is wrong"},
+        {OK: "done", BAD_CONFIG: "bad flag"},
     ),
 }
+
+
+class _Strict(argparse.ArgumentParser):
+    """Refuses itself what it does not know, so that the usage that it shows is the command's."""
+
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def, override] # noqa: ANN001, ANN202
+        known, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return known, unknown
 
 
 def parser(*names: str) -> argparse.ArgumentParser:
@@ -160,6 +181,7 @@ def parser(*names: str) -> argparse.ArgumentParser:
         metavar="COMMAND",
         dest="command",
         required=True,
+        parser_class=_Strict,
         help=argparse.SUPPRESS,  # argparse would not align them
     )
     for name in names or COMMANDS:
@@ -179,7 +201,8 @@ def parser(*names: str) -> argparse.ArgumentParser:
 def _overview() -> str:
     return (
         f"commands:\n{_indented((name, command.does) for name, command in COMMANDS.items())}\n\n"
-        "Every flag is also read from the environment: --log-level from DEVICE_PLUGIN_LOG_LEVEL.\n"
+        "Every flag of every command is also read from the environment: --log-level from\n"
+        "DEVICE_PLUGIN_LOG_LEVEL, --count from DEVICE_PLUGIN_COUNT. The command line wins.\n"
         "`device-plugin COMMAND --help` has examples and exit codes."
     )
 

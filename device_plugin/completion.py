@@ -4,10 +4,8 @@ import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from device_plugin.arguments import OneOf
-
 _PROGRAM = "device-plugin"
-_FILES = {"FILE", "PATH|RESOURCE"}
+_FILES = {"FILE", "PATH|RESOURCE|ID"}
 
 
 class _Argument(NamedTuple):
@@ -48,7 +46,7 @@ def _commands(parser: argparse.ArgumentParser) -> Iterator[_Command]:
 
 
 def _argument(action: argparse.Action) -> _Argument:
-    words = action.type.words if isinstance(action.type, OneOf) else ()
+    words: tuple[str, ...] = getattr(action.type, "words", ())
     metavar = action.metavar if isinstance(action.metavar, str) else ""
     help_ = (action.help or "") % {"default": action.default, "prog": _PROGRAM}
     return _Argument(tuple(action.option_strings), metavar, words, help_)

@@ -21,11 +21,12 @@ from device_plugin.config import Config
 from device_plugin.daemon import CannotStart, Daemon, Options
 from device_plugin.exit_codes import BAD_CONFIG, FAILED, OK
 from device_plugin.reload import ConfigInUse
-from device_plugin.table import table
+from device_plugin.table import WIDTH, fill, table
 from device_plugin.testing import AdmissionError, Container, Created, FakeKubelet, Pod
 
 _WAIT = 10.0  # seconds for anything that takes milliseconds
 _MAX_PAIRS = 64  # somebody else may have taken the number meanwhile
+_INDENT = "   "
 _SERIAL = "example.com/serial"
 _CONFIG = """\
 version: 1
@@ -167,14 +168,17 @@ class _Show:
             shown = ", ".join(ids[:3]) + (", ..." if len(ids) > 3 else "")  # noqa: PLR2004
             counts = (self._kubelet.capacity(name), self._kubelet.allocatable(name))
             rows.append((name, *map(str, counts), shown or "-"))
-        _indented(table(rows))
+        _indented(_table(rows))
 
     def _allocated(self) -> Pod | None:
         there = [name for name in self._names if self._kubelet.allocatable(name)]
+        absent = [name for name in self._names if name not in there]
         asks = "one of each resource" if there else "nothing: there is no device"
         self._title(f"a Pod asks for {asks}; what its container finds:")
         if not there:
             return None
+        if absent:
+            _indented(fill(f"not asked for, because there is none: {', '.join(absent)}"))
         pod = Pod("demo", containers=[Container("main", limits=dict.fromkeys(there, 1))])
         try:
             self._kubelet.admit(pod)
@@ -237,8 +241,12 @@ def _show_container(created: Created) -> None:
     ]
     rows += [("mount", mount.container_path, f"is {mount.host_path}") for mount in created.mounts]
     rows += [("env", key, value) for key, value in sorted(created.envs.items())]
-    _indented(table(rows))
+    _indented(_table(rows))
+
+
+def _table(rows: list[tuple[str, ...]]) -> str:
+    return table(rows, wrap=True, width=WIDTH - len(_INDENT))
 
 
 def _indented(text: str) -> None:
-    print("\n".join(f"   {line}" for line in text.splitlines()), flush=True)
+    print("\n".join(f"{_INDENT}{line}" for line in text.splitlines()), flush=True)

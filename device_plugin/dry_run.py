@@ -119,7 +119,7 @@ def discovered_table(survey: Survey) -> str:
             first, *more = [_node(*node) for node in allocation.inside(device)] or ["-"]
             rows.append((name, device.id, str(device.replicas), first))
             rows += [("", "", "", node) for node in more]
-    return table(rows)
+    return table(rows, wrap=True)
 
 
 def allocated_table(allocated: Allocated) -> str:
@@ -134,11 +134,12 @@ def allocated_table(allocated: Allocated) -> str:
         "ENV": [f"{key}={value}" for key, value in grant.env.items()],
         "ANNOTATIONS": [f"{key}={value}" for key, value in grant.annotations.items()],
     }
-    return table(
+    rows = [
         (title if first else "", line)
         for title, lines in groups.items()
         for first, line in zip([True] + [False] * len(lines), lines, strict=False)
-    )
+    ]
+    return table(rows, wrap=True)
 
 
 def allocated_json(allocated: Allocated) -> str:

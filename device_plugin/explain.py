@@ -1,4 +1,4 @@
-"""`device-plugin explain`: why a path, or a resource, is what it is on this node now.
+"""`device-plugin explain`: why a path, a resource or a device is what it is on this node now.
 
 A look without the daemon: what that knows besides (who holds a device, what was handed out, what is
 disabled) is in `device-plugin status`.
@@ -8,52 +8,64 @@ import grp
 import os
 import pwd
 import stat
-import textwrap
 from collections.abc import Callable, Iterator, Sequence, Sized
 from contextlib import suppress
 
-from device_plugin.config import Config
-from device_plugin.device import Candidate, Device
+from device_plugin.config import Checked, Config
+from device_plugin.device import Candidate, Device, split_replica
 from device_plugin.discovery import Discovered, discover
 from device_plugin.discovery.explain import explain, title
 from device_plugin.host import Entry, Host, Look, Unusable, shown
-from device_plugin.table import WIDTH, table
+from device_plugin.table import fill, glued, table
 
 _MOST = 20  # lines of one kind; whoever has more devices asks for one of them
+_NAMED = 3  # paths in a sentence
 _OWNERSHIP = (
-    "Or, once device_ownership_from_security_context is true in the config of containerd or CRI-O,"
-    " the node is the container's runAsUser's and runAsGroup's, where it sets them."
+    "None of that is needed where containerd or CRI-O has device_ownership_from_security_context ="
+    " true in its config: there a container's device nodes belong to its runAsUser and runAsGroup."
 )
 
 
 class NothingToExplain(Exception):  # noqa: N818 - an answer for people
-    """What was asked for is neither a path nor a resource."""
+    """What was asked for is no path, and neither a resource nor a device that is known."""
 
 
-def of(what: str, config: Config, host_root: str) -> str:
-    """Explain a path of the host, or a resource of the config. Raises NothingToExplain."""
-    look = Host(host_root).look()
+def of(what: str, checked: Checked, host_root: str) -> str:
+    """Explain a path of the host, a resource, or the ID of a device. Raises NothingToExplain."""
+    config = checked.config
+    assert config is not None  # noqa: S101 - whoever asks has looked
+    look, by_name = Host(host_root).look(), host_root == "/"
+    names = [resource.name for resource in config.resources]
+    refused = sorted(checked.refused.difference(names))
     if what.startswith("/"):
         path = "/" + os.path.normpath(what).lstrip("/")
-        return "\n".join(_path(look, config, path, names=host_root == "/"))
-    names = [resource.name for resource in config.resources]
-    if what not in names:
+        return "\n".join(_path(look, config, path, refused, names=by_name))
+    if what in names:
+        return "\n".join(_resource(look, config, what))
+    if what in refused:
+        raise NothingToExplain(f"{what} is refused, for what is said above: mend that first")
+    lines = list(_device(look, config, split_replica(what)[0], names=by_name))
+    if not lines:
         raise NothingToExplain(
-            f"{what} is no path (begin it with /) and no resource of the config, which has"
-            f" {', '.join(names)}"
+            f"{what} is no path (begin it with /), no device that is found now, and no resource of"
+            f" the config, which has {', '.join(names)}"
         )
-    return "\n".join(_resource(look, config, what))
+    return "\n".join(lines)
 
 
-def _path(look: Look, config: Config, path: str, *, names: bool) -> Iterator[str]:
+def _path(
+    look: Look, config: Config, path: str, refused: Sequence[str], *, names: bool
+) -> Iterator[str]:
     verdicts = explain(look, config, path)
     yield shown(path)
+    nodes: list[Entry] = []
+    is_folder = False
     try:
         entry = look.entry(path)
+        is_folder = entry.is_folder
         nodes = _nodes(look, entry)
     except Unusable as why:
         yield f"  {why}"
-        nodes = []
     else:
         yield from _facts(look, entry, names=names)
     yield ""
@@ -65,8 +77,18 @@ def _path(look: Look, config: Config, path: str, *, names: bool) -> Iterator[str
         wrap=True,
     )
     yield ""
-    yield from _owners(look, config, nodes)
-    yield from _needs(look, nodes[:_MOST])
+    whole = {(verdict.resource, verdict.device) for verdict in verdicts}
+    handed: dict[str, Entry] = {}
+    for resource, candidate, its in _having(look, config, nodes):
+        handed |= {node.real: node for node in its}
+        is_whole = not is_folder or (resource, candidate.device.id) in whole
+        what = "it" if is_whole else _several([shown(node.path) for node in its])
+        yield fill(f"{resource} {_has(candidate, what)}")
+    if not handed:
+        yield "No resource has it."
+    if refused:
+        yield fill(f"Not asked, because the config has a mistake in it: {', '.join(refused)}.")
+    yield from _needs(look, list(handed.values()))
 
 
 def _facts(look: Look, entry: Entry, *, names: bool) -> Iterator[str]:
@@ -95,61 +117,90 @@ def _nodes(look: Look, entry: Entry) -> list[Entry]:
     """The node itself, or those in the folder."""
     if not entry.is_folder:
         return [entry] if entry.is_node else []
-    inside = (look.entry(os.path.join(entry.real, name)) for name in look.names(entry.real))
-    return sorted((one for one in inside if one.is_node), key=lambda one: one.real)
+    inside = _entries(look, (os.path.join(entry.path, name) for name in look.names(entry.path)))
+    links_first = sorted(inside, key=lambda one: not one.by_link)  # of two names a link gives way
+    nodes = {one.real: one for one in links_first if one.is_node}
+    return [nodes[real] for real in sorted(nodes)]
 
 
-def _owners(look: Look, config: Config, nodes: Sequence[Entry]) -> Iterator[str]:
-    """Which resource has it, by the nodes that its devices hand out."""
-    wanted = {node.real for node in nodes}
-    found = False
+def _entries(look: Look, paths: Iterator[str]) -> Iterator[Entry]:
+    """What the paths lead to, without those that lead nowhere."""
+    for path in paths:
+        with suppress(Unusable):
+            yield look.entry(path)
+
+
+def _handed(look: Look, device: Device) -> Iterator[Entry]:
+    return _entries(look, (node.host_path for node in device.nodes))
+
+
+def _having(
+    look: Look, config: Config, nodes: Sequence[Entry]
+) -> Iterator[tuple[str, Candidate, list[Entry]]]:
+    """Which devices of which resources hand out some of the nodes, and which."""
     for name, discovered in discover(look, config).items():
         for candidate in discovered.candidates:
-            if not wanted.isdisjoint(_handed(look, candidate.device)):
-                found = True
-                id_, problem = candidate.device.id, candidate.problem
-                yield (
-                    f"{name} would have it, as the device {id_}, but {problem}."
-                    if problem
-                    else f"{name} has it, as the device {id_}."
-                )
-    if not found:
-        yield "No resource has it."
+            handed = {node.real for node in _handed(look, candidate.device)}
+            its = [node for node in nodes if node.real in handed]
+            if its:
+                yield name, candidate, its
 
 
-def _handed(look: Look, device: Device) -> Iterator[str]:
-    for node in device.nodes:
-        with suppress(Unusable):
-            yield look.entry(node.host_path).real
+def _has(candidate: Candidate, what: str) -> str:
+    device, problem = candidate.device.id, candidate.problem
+    if problem:
+        return f"would have {what}, as the device {device}, but {problem}."
+    return f"has {what}, as the device {device}."
+
+
+def _several(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+    return f"{', '.join(paths[:_NAMED])}{more}"
 
 
 def _needs(look: Look, nodes: Sequence[Entry]) -> Iterator[str]:
     """What a container that does not run as root needs, to read and write."""
-    statuses = {shown(node.real): _status(look, node) for node in nodes}
-    needs = [_need(path, status) for path, status in statuses.items()]
-    if not all(_is_open(status) for status in statuses.values()):
-        needs.append(_OWNERSHIP)
-    for need in needs:
+    needs: dict[str, list[str]] = {}
+    for node in nodes:
+        needs.setdefault(_need(_status(look, node)), []).append(shown(node.real))
+    for need, paths in needs.items():
         yield ""
-        yield textwrap.fill(need, WIDTH, break_long_words=False, break_on_hyphens=False)
+        yield fill(f"{_several(paths)}: {need}")
+    if needs.keys() - {_OPEN}:
+        yield ""
+        yield fill(_OWNERSHIP)
 
 
-def _is_open(status: os.stat_result) -> bool:
-    return status.st_mode & 0o006 == 0o006  # noqa: PLR2004
+_OPEN = "every user may read and write it, also a container that is not root."
 
 
-def _need(path: str, status: os.stat_result) -> str:
-    if _is_open(status):
-        return f"{path}: every user may read and write it, also a container that is not root."
+def _need(status: os.stat_result) -> str:
+    if status.st_mode & 0o006 == 0o006:  # noqa: PLR2004
+        return _OPEN
     if status.st_mode & 0o060 == 0o060:  # noqa: PLR2004
-        return (
-            f"{path}: a container that is not root needs its group:"
-            f" securityContext: {{supplementalGroups: [{status.st_gid}]}}."
-        )
+        groups = glued(f"securityContext: {{supplementalGroups: [{status.st_gid}]}}")
+        return f"a container that is not root needs its group: {groups}."
+    user = glued(f"securityContext: {{runAsUser: {status.st_uid}}}")
     return (
-        f"{path}: its mode lets no group read and write it: let a udev rule change that, or the"
-        f" container run as its owner: securityContext: {{runAsUser: {status.st_uid}}}."
+        "its mode lets no group read and write it: let a udev rule change that, or the container"
+        f" run as its owner: {user}."
     )
+
+
+def _device(look: Look, config: Config, id_: str, *, names: bool) -> Iterator[str]:
+    """The device of that ID, its device nodes, and what a container needs to open them."""
+    for resource, discovered in discover(look, config).items():
+        for candidate in discovered.candidates:
+            if candidate.device.id != id_:
+                continue
+            offered = f"not offered: {candidate.problem}" if candidate.problem else "offered"
+            yield fill(f"{id_} is a device of {resource}, {offered}.")
+            nodes = list(_handed(look, candidate.device))
+            for node in nodes[:_MOST]:
+                yield shown(node.path)
+                yield from _facts(look, node, names=names)
+            yield from _more(nodes)
+            yield from _needs(look, nodes)
 
 
 def _resource(look: Look, config: Config, name: str) -> Iterator[str]:
@@ -173,11 +224,9 @@ def _resource(look: Look, config: Config, name: str) -> Iterator[str]:
         yield ""
         yield f"{index}. {title(selector)}: {count} device{'s' if count != 1 else ''}"
         if not count and not found.lost:
-            yield f"   {found.note}"
-        listed = {candidate.device.id for candidate in found.candidates}
-        lost = [one for one in found.lost if one.what not in listed]
-        yield from (f"   {one.what}: {one.reason}" for one in lost[:_MOST])
-        yield from _more(lost)
+            yield fill(found.note, "   ")
+        yield from (fill(f"{one.what}: {one.reason}", "   ") for one in found.lost[:_MOST])
+        yield from _more(found.lost)
 
 
 def _summary(name: str, discovered: Discovered) -> str:
@@ -187,10 +236,9 @@ def _summary(name: str, discovered: Discovered) -> str:
 
 
 def _row(candidate: Candidate) -> tuple[str, ...]:
-    device, problem = candidate.device, candidate.problem
+    device = candidate.device
     nodes = ", ".join(shown(node.host_path) for node in device.nodes) or "-"
-    offered = f"no, {problem}" if problem else "yes"
-    return device.id, str(device.replicas), offered, nodes
+    return device.id, str(device.replicas), "no" if candidate.problem else "yes", nodes
 
 
 def _more(items: Sized) -> Iterator[str]:

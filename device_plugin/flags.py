@@ -159,6 +159,10 @@ def of_domain(parser: argparse.ArgumentParser) -> None:
     flag(parser, "--domain", type=domain, metavar="DOMAIN", default="", help=help_)
 
 
+def without_pods(parser: argparse.ArgumentParser) -> None:
+    switch(parser, "--without-pods", "leave out the trial Pods, each of which takes a device")
+
+
 def deployment(parser: argparse.ArgumentParser) -> None:
     flag(
         parser,

@@ -13,25 +13,32 @@ Answer = dict[str, Any]
 
 
 def as_table(answer: Answer, now: float | None = None) -> str:
-    """Devices, a row each, and below them what is wrong; `now` in seconds since the epoch."""
+    """Devices, a row each, and below them what is wrong; `now` in seconds since the epoch.
+
+    At the end are the devices that are disabled and not there.
+    """
     at = time.time() if now is None else now
     rows: list[tuple[str, ...]] = [("RESOURCE", "DEVICE", "HEALTH", "SINCE", "HOLDER", "REASON")]
-    rows += [row for resource in answer["resources"] for row in _rows(resource, at)]
-    return "\n".join([table(rows, wrap=True), *_troubles(answer)])
+    nobody = "?" if answer["pod_resources"]["problem"] else ""
+    rows += [row for resource in answer["resources"] for row in _rows(resource, at, nobody)]
+    return "\n".join([table(rows, wrap=True), *_troubles(answer), *_disabled(answer)])
 
 
-def _rows(resource: Answer, now: float) -> Iterator[tuple[str, ...]]:
+def _rows(resource: Answer, now: float, nobody: str) -> Iterator[tuple[str, ...]]:
     name = resource["name"]
     if not resource["devices"]:
         yield (name, "-", "-", "-", "-", "no device")
     for device in resource["devices"]:
         age = _age(now - device["since"])
-        yield (name, device["id"], device["health"], age, _holder(device), device["reason"] or "-")
+        holder = _holder(device, nobody)
+        yield (name, device["id"], device["health"], age, holder, device["reason"] or "-")
 
 
-def _holder(device: Answer) -> str:
-    """Who has it; of a device with replicas, how many are held."""
+def _holder(device: Answer, nobody: str) -> str:
+    """Who has it; of a device with replicas, how many are held. `nobody` where none is known."""
     holders, replicas = device["holders"], device["replicas"]
+    if nobody and not holders:
+        return nobody
     if replicas > 1:
         return f"{len({holder['device'] for holder in holders})}/{replicas} held"
     return ", ".join(f"{h['namespace']}/{h['pod']}/{h['container']}" for h in holders) or "-"
@@ -52,10 +59,17 @@ def _troubles(answer: Answer) -> list[str]:
         if resource["problem"] or not resource["registered"]
     ]
     if problem := answer["config"]["problem"]:
-        found.append(f"config: {problem}")
+        found.append(f"config: {problem.removeprefix('config: ')}")
     if problem := answer["pod_resources"]["problem"]:
         found.append(f"who holds what is not known: {problem}")
     return ["", *found] if found else []
+
+
+def _disabled(answer: Answer) -> list[str]:
+    rows = [(one["device"], one["reason"]) for one in answer.get("disabled", ())]
+    if not rows:
+        return []
+    return ["", "disabled, and not there now:", table([("DEVICE", "REASON"), *rows], wrap=True)]
 
 
 def as_json(answer: Answer) -> str:

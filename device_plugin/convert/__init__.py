@@ -32,6 +32,7 @@ class Unknown(Exception):  # noqa: N818 - an answer for people
 class Converted(msgspec.Struct, frozen=True):
     text: str  # our config
     left_out: list[str]  # what is there as a comment only, a line each
+    changed: list[str]  # what Pods do not get here as they get it there, a line each
 
 
 def convert(path: Path, domain: str = "") -> Converted:
@@ -110,6 +111,7 @@ def _list(value: Foreign) -> list[Foreign]:
 def _converted(path: Path, batches: list[Batch]) -> Converted:
     good: list[dict[str, Foreign]] = []
     left_out: list[str] = []
+    changed: dict[str, list[str]] = {}  # names, by why
     lines: list[str] = []
     for batch in batches:
         lines += _comment([f"From {path}, a config of {batch.plugin}.", *batch.notes])
@@ -122,12 +124,19 @@ def _converted(path: Path, batches: list[Batch]) -> Converted:
                 lines += [f"{_INDENT}# {line}" for line in _dump([draft.source])]
                 continue
             good.append(draft.resource)
-            lines += _comment([*_overlaps(good), *draft.notes])
+            overlaps = _overlaps(good)
+            for why in (*draft.changed, *overlaps):
+                changed.setdefault(why, []).append(draft.name)
+            lines += _comment([*overlaps, *draft.notes])
             lines += [_INDENT + line for line in _dump([draft.resource])]
     if not good:
         lines.append(f"{_INDENT}[]  # nothing yet: `check` asks for a resource")
     head = "# Made by `device-plugin convert`. Read the comments, then `check` it."
-    return Converted("\n".join([head, "version: 1", "resources:", *lines]), left_out)
+    return Converted(
+        "\n".join([head, "version: 1", "resources:", *lines]),
+        left_out,
+        [f"{', '.join(names)}: {why}" for why, names in changed.items()],
+    )
 
 
 def _fit(draft: Draft, good: list[dict[str, Foreign]]) -> None:
@@ -167,8 +176,8 @@ def _overlaps(good: list[dict[str, Foreign]]) -> list[str]:
         if _meet(taken, path) or _meet(path, taken)
     )
     return [
-        f"{name} above means some of the same nodes, and as the first it has them; put first what"
-        " should"
+        f"{name} has some of the same device nodes, and each belongs to one resource only, the"
+        " first: this one gets what is left, if anything"
         for name in names
     ]
 

@@ -22,6 +22,7 @@ class Draft(msgspec.Struct):
     source: Foreign  # as the other plugin has it
     resource: dict[str, Foreign] | None = None  # as we have it; None: a hand is needed
     notes: list[str] = []  # where the meaning differs, or what is missing
+    changed: list[str] = []  # why Pods do not get here what they get there
 
 
 class Batch(msgspec.Struct):

@@ -28,6 +28,14 @@ _TOKEN = re.compile(
 )
 _NVIDIA = "nvidia-gpu"
 _GLOB = frozenset("*?[{}")
+_REPEATED = (
+    "Characters that repeat there, as in the expressions `[0-9]*`, `[0-9]+` and `\\d+`, are here a"
+    " glob such as `[0-9]*`: one such character, then anything."
+)
+_RENAMED = (
+    "there each file is a resource with a name of its own, here all are devices of this one: Pods"
+    " that ask for another name stay Pending"
+)
 
 
 def is_config(document: Foreign) -> bool:
@@ -46,7 +54,12 @@ def read(document: list[dict[str, Foreign]], domain: str) -> Batch:
         f" such as {domain}/video0, write a resource of that name, with that file as its path."
     )
     drafts = [draft for entry in document for draft in _drafts(entry, domain)]
-    return Batch(NAME, drafts, [note])
+    notes = [note]
+    for draft in drafts:
+        if _REPEATED in draft.notes:  # once for the whole file
+            draft.notes.remove(_REPEATED)
+            notes = [note, _REPEATED]
+    return Batch(NAME, drafts, notes)
 
 
 def _drafts(entry: dict[str, Foreign], domain: str) -> list[Draft]:
@@ -62,6 +75,7 @@ def _drafts(entry: dict[str, Foreign], domain: str) -> list[Draft]:
                 entry,
                 {"name": name, "devices": [{"path": branch.path} | replicas]},
                 [*extra, *notes, *branch.notes],
+                [_RENAMED] if branch.varies else [],
             )
             for branch in branches
         ]
@@ -152,9 +166,8 @@ class _Branch:
         glob = f"[!{members[1:]}]" if members.startswith("^") else f"[{members}]"
         if not quantifier:
             return glob
-        self.notes.append(
-            f"`{token[0]}{quantifier}` became the glob `{glob}*`: one such character, then anything"
-        )
+        if _REPEATED not in self.notes:
+            self.notes.append(_REPEATED)
         return f"{glob}*"
 
 

@@ -15,13 +15,13 @@ from device_plugin.config.source import Source
 
 _HERE = Path(__file__).parent
 _NAME = "device-plugin"
-_FOLDER = "/etc/device-plugin"  # where the DaemonSet mounts the ConfigMap
-_KEY = "config.yaml"
+_KEY = "config.yaml"  # of a config that is one file
 _KEYS = re.compile(r"[-._A-Za-z0-9]+")  # what a key of a ConfigMap may be
 _BREAKS = frozenset("\r\x85\u2028\u2029")  # lines end here too, for YAML
 _LIMIT = 1 << 20  # bytes of a ConfigMap
 _POD = """\
-# A trial: asks for one {name}, prints what it got, and ends, which gives it back.
+# A trial, in your current namespace: asks for one {name}, prints what it got, and ends, which gives
+# it back. It stays Pending where no node has one. `manifests --without-pods` leaves it out.
 apiVersion: v1
 kind: Pod
 metadata: {{name: {pod}}}
@@ -57,8 +57,8 @@ def _represent(dumper: yaml.SafeDumper, text: _Text) -> yaml.ScalarNode:
 _Dumper.add_representer(_Text, _represent)
 
 
-def make(path: Path, resources: Sequence[str], namespace: str, image: str) -> str:
-    """Make the documents for the config at `path`, which has these resources.
+def make(path: Path, pods: Sequence[str], namespace: str, image: str) -> str:
+    """Make the documents for the config at `path`, with a trial Pod for each resource of `pods`.
 
     A folder's files become a key each. Raises Unfit.
     """
@@ -67,8 +67,8 @@ def make(path: Path, resources: Sequence[str], namespace: str, image: str) -> st
         _text("namespace").replace(f"name: {_NAME}", f"name: {_scalar(namespace)}", 1),
         _placed(_text("serviceaccount"), namespace),
         _config_map(files, namespace, is_folder=path.is_dir()),
-        _daemon_set(namespace, image, is_folder=path.is_dir()),
-        *_pods(resources),
+        _daemon_set(namespace, image),
+        *_pods(pods),
     ]
     return "---\n".join(documents).rstrip("\n")
 
@@ -95,10 +95,9 @@ def _placed(text: str, namespace: str) -> str:
     return text.replace(own, f"{own}  namespace: {_scalar(namespace)}\n", 1)
 
 
-def _daemon_set(namespace: str, image: str, *, is_folder: bool) -> str:
+def _daemon_set(namespace: str, image: str) -> str:
     text = _placed(_text("daemonset"), namespace)
-    text = text.replace(f"image: {_NAME}\n", f"image: {_scalar(image)}\n", 1)
-    return text.replace(f"{_FOLDER}/{_KEY}", _FOLDER, 1) if is_folder else text
+    return text.replace(f"image: {_NAME}\n", f"image: {_scalar(image)}\n", 1)
 
 
 def _config_map(files: Sequence[Source], namespace: str, *, is_folder: bool) -> str:

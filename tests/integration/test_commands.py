@@ -92,6 +92,25 @@ def test_discover_prints_a_table_of_at_most_100_columns(config):
     assert max(map(len, lines)) <= 100
 
 
+@pytest.mark.root
+def test_long_names_are_no_reason_for_a_wide_table(tmp_path):
+    """Links of /dev/serial/by-id have such names; what fits no column goes on below it."""
+    name = "usb-ITEAD_SONOFF_Zigbee_3.0_USB_Dongle_Plus_V2_20220812120430-if00"
+    (tmp_path / "dev" / "serial" / "by-id").mkdir(parents=True)
+    (tmp_path / "dev" / "serial" / "by-id" / name).symlink_to("../../null")
+    os.mknod(tmp_path / "dev" / "null", 0o20666, os.makedev(1, 3))
+    path = tmp_path / "config.yaml"
+    path.write_text(
+        "version: 1\nresources:\n- name: example.com/zigbee\n"
+        "  devices: [{path: /dev/serial/by-id/*, to: /dev/zigbee}]\n"
+    )
+    for words in (["discover"], ["explain", "example.com/zigbee"], ["explain", "/dev/null"]):
+        done = command(*words, "--config", path, "--host-root", tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert max(map(len, done.stdout.splitlines())) <= 100
+        assert f"/dev/serial/by-id/{name}" in done.stdout
+
+
 def test_discover_reads_below_the_host_root_and_prints_paths_without_it(tmp_path, config):
     (tmp_path / "host" / "dev").mkdir(parents=True)
     (tmp_path / "host" / "dev" / "null").symlink_to("gone")
@@ -155,7 +174,16 @@ def test_a_flag_is_read_from_the_environment_and_others_are_ignored(config):
 def test_a_bad_value_from_the_environment_is_refused(config):
     done = command("run", "--config", config, env={"DEVICE_PLUGIN_LOG_LEVEL": "loud"})
     assert done.returncode == 2
-    assert "choose from debug, info, warning, error" in done.stderr
+    assert "from DEVICE_PLUGIN_LOG_LEVEL: 'loud': choose from debug, info, warning" in done.stderr
+
+
+def test_a_resource_that_is_refused_is_not_said_to_be_missing(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text(CONFIG.replace("replicas: 3", "replica: 3"))
+    for name in ("allocate", "explain"):
+        done = command(name, "--config", path, "example.com/null")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "example.com/null is refused, for what is said above" in done.stderr
 
 
 def test_the_demo_breaks_and_heals_a_real_device():
@@ -177,3 +205,4 @@ def test_the_demo_takes_a_config(config):
     done = command("demo", "--config", config)
     assert done.returncode == 0, done.stderr
     assert "example.com/licence" in done.stdout
+    assert "not asked for, because there is none: example.com/absent" in done.stdout

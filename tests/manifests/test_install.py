@@ -41,3 +41,21 @@ def test_the_folders_that_it_names():
     assert named >= {path.name for path in [BASE]} | {
         f"overlays/{path.name}" for path in (ROOT / "manifests" / "overlays").iterdir()
     }
+
+
+def test_a_config_of_several_files(tmp_path):
+    """As it says of `files`: a key each, and the folder is what the daemon reads."""
+    shutil.copytree(BASE, tmp_path / "base")
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (files,) = re.findall(r"`files: \[([^]]*)\]`", DOCUMENT)
+    for name in files.split(", "):
+        (mine / name).write_text("version: 1\n")
+    generated = {"name": "device-plugin", "behavior": "replace", "files": files.split(", ")}
+    overlay = {
+        "resources": ["../base"],
+        "namespace": "device-plugin",
+        "configMapGenerator": [generated],
+    }
+    (mine / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
+    assert set(one(kustomize(mine), "ConfigMap")["data"]) == set(files.split(", "))

@@ -1,6 +1,7 @@
 """The base and its overlays."""
 
 import re
+import shutil
 
 import pytest
 import yaml
@@ -15,6 +16,8 @@ POD_RESOURCES = {
     "overlays/distros/k0s": "/var/lib/k0s/kubelet/pod-resources",
     "overlays/distros/microk8s": "/var/snap/microk8s/common/var/lib/kubelet/pod-resources",
 }
+# These are the base for other places, and have no config of their own.
+INHERITING = {"overlays/privileged", "overlays/distros/k3s", *POD_RESOURCES}
 
 
 def daemon_sets(folder):
@@ -66,6 +69,23 @@ def test_a_changed_config_is_read_in_place(folder):
         assert volume["configMap"]["name"] == "device-plugin"
         (mount,) = (m for m in spec["containers"][0]["volumeMounts"] if m["name"] == "config")
         assert "subPath" not in mount
+
+
+@pytest.mark.parametrize("folder", DAEMONS, ids=short)
+def test_every_file_of_the_config_map_is_config(folder):
+    """The daemon reads the folder, not one file in it."""
+    for daemon_set in daemon_sets(folder):
+        (container,) = daemon_set["spec"]["template"]["spec"]["containers"]
+        (mount,) = (m for m in container["volumeMounts"] if m["name"] == "config")
+        assert f"--config={mount['mountPath']}" in container["args"]
+
+
+@pytest.mark.parametrize("folder", sorted(INHERITING))
+def test_the_config_of_the_base_is_theirs(folder, tmp_path):
+    """What is written into the base's config.yaml arrives."""
+    copy = shutil.copytree(MANIFESTS, tmp_path / "manifests")
+    (copy / "base" / "config.yaml").write_text("version: 1\nresources: []\n")
+    assert configs(kustomize(copy / folder)) == ["version: 1\nresources: []\n"]
 
 
 @pytest.mark.parametrize("folder", OVERLAYS, ids=short)

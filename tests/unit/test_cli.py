@@ -9,6 +9,7 @@ import pytest
 
 from device_plugin import cli, commands
 from device_plugin.arguments import OneOf
+from device_plugin.discovery.path import device_of
 
 NAMES = list(commands.COMMANDS)
 
@@ -83,6 +84,27 @@ def test_a_wrong_command_line_says_what_is_wrong(line, why, capsys):
     assert why in said.err
 
 
+def test_what_comes_from_the_command_line_is_not_said_to_come_from_elsewhere(monkeypatch, capsys):
+    monkeypatch.setenv("DEVICE_PLUGIN_COUNT", "none")
+    with pytest.raises(SystemExit):
+        commands.parser().parse_args(["allocate", "--config", "x", "a/b", "--count", "0"])
+    assert "argument --count: '0' is not a number from 1" in capsys.readouterr().err
+
+
+def test_what_a_command_does_not_know_is_refused_with_its_own_usage(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["check", "--config", "x"])
+    said = capsys.readouterr().err
+    assert said.startswith("usage: device-plugin check [-h] FILE\n")
+    assert "device-plugin check: error: unrecognized arguments: --config" in said
+
+
+def test_the_ids_in_the_help_are_those_of_devices():
+    assert device_of("/dev/ttyUSB0") == "ttyusb0-8acffaea"
+    for name in ("explain", "disable", "enable"):
+        assert "ttyusb0-8acffaea" in " ".join(commands.COMMANDS[name].examples)
+
+
 @pytest.mark.parametrize(("value", "watch"), [("true", True), ("false", False)])
 def test_a_switch_is_read_from_the_environment(value, watch, monkeypatch):
     assert commands.parser().parse_args(["status"]).watch is False
@@ -95,7 +117,8 @@ def test_a_switch_is_true_or_false_in_the_environment(monkeypatch, capsys):
     monkeypatch.setenv("DEVICE_PLUGIN_WATCH", "maybe")
     with pytest.raises(SystemExit):
         commands.parser().parse_args(["status"])
-    assert "'maybe': choose from true, false" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "argument --watch: from DEVICE_PLUGIN_WATCH: 'maybe': choose from true, false" in said
     assert commands.parser().parse_args(["check", "x"]).command == "check"
 
 
@@ -107,7 +130,8 @@ def test_every_flag_is_read_from_the_environment(monkeypatch):
             if flag == "--help":
                 continue
             value = action.type.words[-1] if isinstance(action.type, OneOf) else "1"
-            value = {"--http": ":1", "--host-root": "/", "--watch": "true"}.get(flag, value)
+            value = {"--http": ":1", "--host-root": "/"}.get(flag, value)
+            value = "true" if flag in ("--watch", "--without-pods") else value
             variable = "DEVICE_PLUGIN_" + flag[2:].replace("-", "_").upper()
             with monkeypatch.context() as patch:
                 patch.setenv(variable, value)

@@ -151,6 +151,13 @@ def test_every_command_and_flag_is_documented():
             assert flag in COMMANDS, (name, flag)
 
 
+@pytest.mark.parametrize("name", commands.COMMANDS)
+def test_the_exit_codes_are_those_of_the_help(name):
+    [row] = re.findall(rf"^\| \[[^]]*`{name}`[^]]*\]\(#.*$", COMMANDS, re.MULTILINE)
+    documented = [cell.strip() for cell in row.split("|")[3:6]]
+    assert documented == [commands.COMMANDS[name].codes.get(code, "-") for code in range(3)]
+
+
 def test_the_flags_of_run_are_a_table_with_their_defaults():
     for one in subparser("run")._actions[1:]:
         flag = one.option_strings[-1]

@@ -12,7 +12,7 @@ import pytest
 from device_plugin import cli
 from device_plugin.status import Refusal, StatusServer
 from device_plugin.status_table import as_table
-from device_plugin.table import table
+from device_plugin.table import fill, glued, table
 
 NOW = 1_800_000_000.0
 
@@ -66,6 +66,7 @@ FULL = answer(
             replicas=10,
             holders=[holder("fuse"), holder("fuse-r1"), holder("fuse-r1", "app-1")],
         ),
+        device("fuse2", replicas=10),
     ),
     resource("example.com/kvm", registered=False, problem="waiting for the kubelet"),
     config="config.yaml:3:5: unknown key",
@@ -79,10 +80,11 @@ def test_the_table():
         == """\
 RESOURCE            DEVICE           HEALTH     SINCE  HOLDER              REASON
 example.com/serial  ttyusb0          Healthy    5s     default/app-0/main  -
-example.com/serial  usb-cp2102-0001  Unhealthy  2h     -                   moved: /dev/ttyUSB0 was c
+example.com/serial  usb-cp2102-0001  Unhealthy  2h     ?                   moved: /dev/ttyUSB0 was c
                                                                            188:0 when a container
                                                                            got it and is c 188:1 now
 example.com/fuse    fuse             Healthy    2d     2/10 held           -
+example.com/fuse    fuse2            Healthy    5s     ?                   -
 example.com/kvm     -                -          -      -                   no device
 
 example.com/kvm: waiting for the kubelet
@@ -99,6 +101,33 @@ def test_a_table_of_short_names_fits_100_columns():
     text = as_table(answer(resource("example.com/zigbee", *many)), NOW)
     assert max(map(len, text.splitlines())) <= 100
     assert text.count("usb-") == 3
+
+
+def test_what_a_long_id_leaves_no_room_for_goes_on_below_in_its_column():
+    long = "usb-itead-sonoff-zigbee-3-0-usb-dongle-plus-v2-2-30137ec0"
+    held = [device("fuse"), device(long, holders=[holder(long)], reason="a " * 30 + "b")]
+    lines = as_table(answer(resource("example.com/zigbee", *held)), NOW).splitlines()
+    assert max(map(len, lines)) <= 100
+    assert lines[2] == f"example.com/zigbee  {long}"
+    assert [lines[0].index(word) for word in ("HEALTH", "HOLDER", "REASON")] == [
+        lines[3].index(word) for word in ("Healthy", "default/app-0/main", "a a")
+    ]
+
+
+def test_a_problem_of_the_config_is_introduced_once():
+    text = as_table(answer(config="config: the last good one is in use: c.yaml:1:1: x"), NOW)
+    assert text.splitlines()[-1] == "config: the last good one is in use: c.yaml:1:1: x"
+
+
+def test_devices_that_are_disabled_and_not_there_come_last():
+    gone = [{"device": "ttyusb0-8acffaea", "reason": "disabled: loose cable"}]
+    assert as_table(answer() | {"disabled": gone}, NOW).splitlines()[1:] == [
+        "",
+        "disabled, and not there now:",
+        "DEVICE            REASON",
+        "ttyusb0-8acffaea  disabled: loose cable",
+    ]
+    assert as_table(answer() | {"disabled": []}, NOW) == as_table(answer(), NOW)
 
 
 def test_nothing_is_said_below_the_table_when_all_is_well():
@@ -121,6 +150,19 @@ def test_since_is_as_kubectl_shows_ages(seconds, shown):
 def test_a_table_pads_all_but_the_last_column():
     assert table([("A", "B"), ("long", "x")]) == "A     B\nlong  x"
     assert table([("A", "B"), ("x", "word " * 30)], wrap=True).count("\n") == 2
+
+
+def test_a_table_never_cuts_a_word():
+    path = "/dev/serial/by-id/" + "x-" * 40
+    rows = [("A", "B"), ("name", f"{path} -> /dev/b")]
+    assert table(rows, wrap=True).splitlines() == [
+        "A     B",
+        "name",
+        f"    {path}",
+        "    -> /dev/b",
+    ]
+    assert table([("A", "B"), ("x", "y" * 200)], wrap=True).splitlines()[-1].strip() == "y" * 200
+    assert fill(f"see {glued('a: {b: c}')} " * 9).count("a: {b: c}") == 9
 
 
 @pytest.fixture

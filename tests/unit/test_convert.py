@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from device_plugin import config
+from device_plugin import cli, config
 from device_plugin.convert import Converted, Unknown, convert
 from device_plugin.pattern import Matcher, PathPattern
 
@@ -60,6 +60,25 @@ def test_a_comment_without_its_marks_is_yaml_again():
     block = text[text.index("  # - name: smarter-devices/fuse") :].split("\n\n")[0]
     again = yaml.safe_load(block.replace("# ", ""))
     assert again[0]["devices"] == [{"path": "/dev/fuse", "replicas": 20000}]
+
+
+def test_what_pods_do_not_get_as_before_is_told(converted):
+    theirs = (
+        "devices: [{name: audio, groups: [{paths: [{path: /dev/snd}]}]},"
+        " {name: capture, groups: [{paths: [{path: /dev/snd/pcmC0D0c}]}]}]"
+    )
+    [told] = converted(theirs).changed
+    assert told.startswith("devic.es/capture: devic.es/audio has some of the same device nodes, ")
+    theirs = "[{devicematch: '^video[0-9]*$'}, {devicematch: '^i2c.*$'}, {devicematch: ^fuse$}]"
+    [told] = converted(theirs).changed
+    assert told.startswith("smarter-devices/video, smarter-devices/i2c: there each file is a res")
+    assert converted("[{devicematch: ^fuse$}]").changed == []
+
+
+def test_what_pods_do_not_get_as_before_is_no_success(tmp_path, capsys):
+    (tmp_path / "theirs.yaml").write_text("[{devicematch: '^video[0-9]*$'}]")
+    assert cli.main(["convert", str(tmp_path / "theirs.yaml")]) == 1
+    assert "smarter-devices/video: there each file" in capsys.readouterr().err
 
 
 def test_a_domain_by_hand_wins(converted):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from device_plugin import config
-from device_plugin.config import Config
+from device_plugin.config import Checked
 from device_plugin.explain import NothingToExplain, of
 
 TEXT = """
@@ -27,17 +27,17 @@ resources:
 """
 
 
-def checked(text: str) -> Config:
-    found = config.check(text.encode(), "config.yaml")
-    assert found.config is not None, found.problems
-    return found.config
+CONFIG = config.check(TEXT.encode(), "config.yaml")
+SPOILT = config.check(TEXT.replace("replicas: 3", "replica: 3").encode(), "config.yaml")
 
 
-CONFIG = checked(TEXT)
+def lines(what: str, host_root: str | Path = "/", checked: Checked = CONFIG) -> list[str]:
+    return of(what, checked, str(host_root)).splitlines()
 
 
-def lines(what: str, host_root: str | Path = "/") -> list[str]:
-    return of(what, CONFIG, str(host_root)).splitlines()
+def test_the_config_is_good():
+    assert CONFIG.problems == ()
+    assert len(SPOILT.problems) == 1
 
 
 def test_a_path_has_its_facts_and_a_verdict_of_each_selector():
@@ -62,6 +62,31 @@ def test_a_path_that_nobody_wants():
     said = lines("/dev/full")
     assert "No resource has it." in said
     assert any("differs at" in line for line in said)
+    assert not any(line.startswith("/dev/full:") for line in said)  # nobody can open it
+
+
+def test_a_resource_that_is_refused_is_not_passed_over_in_silence():
+    said = lines("/dev/null", checked=SPOILT)
+    assert said[-2:] == [
+        "No resource has it.",
+        "Not asked, because the config has a mistake in it: example.com/null.",
+    ]
+    with pytest.raises(NothingToExplain, match=r"^example.com/null is refused, for what is said"):
+        lines("example.com/null", checked=SPOILT)
+
+
+def test_a_device_is_asked_for_by_its_id():
+    said = lines("null")
+    assert said[:3] == [
+        "null is a device of example.com/null, offered.",
+        "/dev/null",
+        "  is a character device, c 1:3",
+    ]
+    assert lines("null-r1") == said  # a replica
+    assert lines("zero")[0] == (
+        "zero is a device of example.com/zero, not offered: /dev/no-such-device does not exist."
+    )
+    assert len(lines(lines("example.com/licence")[3].split()[0])) == 1  # it has no device node
 
 
 def test_a_device_that_is_not_offered_says_why():
@@ -103,8 +128,11 @@ def test_a_resource_without_any_device():
 def test_a_device_that_is_found_and_not_offered():
     said = lines("example.com/zero")
     assert said[0] == "example.com/zero: 1 device found, 0 offered"
-    assert "no, /dev/no-such-device does not exist" in said[3]
-    assert said[-1] == "1. path: /dev/zero: 1 device"
+    assert said[3].split() == ["zero", "1", "no", "/dev/zero"]
+    assert said[-2:] == [
+        "1. path: /dev/zero: 1 device",
+        "   zero: /dev/no-such-device does not exist",
+    ]
 
 
 def test_many_devices_are_cut_short():
@@ -113,8 +141,8 @@ def test_many_devices_are_cut_short():
     assert "   and 10 more" in said
 
 
-@pytest.mark.parametrize("what", ["example.com/nul", "dev/null", ""])
-def test_what_is_neither_a_path_nor_a_resource_is_said(what):
+@pytest.mark.parametrize("what", ["example.com/nul", "dev/null", "nul", ""])
+def test_what_is_neither_a_path_nor_a_resource_nor_an_id_is_said(what):
     with pytest.raises(NothingToExplain, match=r"begin it with /.* which has example.com/null, "):
         lines(what)
 
@@ -168,7 +196,31 @@ def test_a_folder_tells_of_the_nodes_in_it(tmp_path):
     assert said[1] == "  is a folder"
     assert "example.com/folder has it, as the device snd." in said
     assert [line.split(":")[0] for line in said if "supplementalGroups" in line] == [
-        "/dev/snd/seq",
-        "/dev/snd/timer",
+        "/dev/snd/seq, /dev/snd/timer"
     ]
     assert " ".join(said).count("device_ownership_from_security_context") == 1
+
+
+@pytest.mark.root
+def test_a_folder_with_devices_of_several_resources(tmp_path):
+    """Each has some of it, which is not the folder; what leads nowhere is no reason to stop."""
+    for name in ("null", "urandom", "other"):
+        node(tmp_path, f"/dev/{name}", 0o666)
+    (tmp_path / "dev" / "stick").symlink_to("gone")
+    (tmp_path / "dev" / "stdin").symlink_to("null")
+    said = lines("/dev/", tmp_path)
+    assert said[1] == "  is a folder"
+    assert "example.com/null has /dev/null, as the device null." in said
+    assert "example.com/random has /dev/urandom, as the device urandom." in said
+    assert "/dev/null, /dev/urandom: every user may read" in " ".join(said)
+    assert "/dev/other" not in " ".join(said)
+
+
+@pytest.mark.root
+def test_what_is_copied_from_an_answer_is_in_one_piece(tmp_path):
+    (tmp_path / "dev").mkdir()
+    for number in range(9):
+        node(tmp_path, f"/dev/{'x' * number}random", 0o660, gid=number)
+    said = lines("/dev", tmp_path)
+    assert sum("securityContext: {supplementalGroups: [" in line for line in said) == 9
+    assert max(map(len, said)) <= 100

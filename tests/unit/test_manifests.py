@@ -8,13 +8,13 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from device_plugin import commands, manifests
+from device_plugin import cli, commands, manifests
 from device_plugin.config.source import Source
 from device_plugin.manifests import Unfit, make, warnings
 
 PACKAGED = Path(manifests.__file__).parent
 BASE = Path(__file__).parents[2] / "manifests" / "base"
-IMAGE = "registry.example.com/device-plugin:0.4.0"
+IMAGE = "registry.example.com/device-plugin:0.1.0"
 CONFIG = (BASE / "config.yaml").read_text()
 NAMES = ["example.com/fuse", "example.com/Tty_USB", "other.example/fuse"]
 
@@ -74,7 +74,7 @@ def test_the_daemon_reads_the_key_of_the_config_map(config):
     [volume] = [volume for volume in spec["volumes"] if volume["name"] == "config"]
     assert volume["configMap"] == {"name": "device-plugin"}
     [mount] = [m for m in spec["containers"][0]["volumeMounts"] if m["name"] == "config"]
-    assert f"--config={mount['mountPath']}/config.yaml" in spec["containers"][0]["args"]
+    assert f"--config={mount['mountPath']}" in spec["containers"][0]["args"]
 
 
 def test_a_folder_is_a_key_for_each_file(tmp_path):
@@ -123,6 +123,12 @@ def test_there_is_a_trial_pod_for_each_resource(config):
     limits = [pod["spec"]["containers"][0]["resources"]["limits"] for pod in pods]
     assert limits == [{name: 1} for name in NAMES]
     assert {pod["spec"]["restartPolicy"] for pod in pods} == {"Never"}
+
+
+def test_trial_pods_are_left_out_if_nobody_wants_them(config, capsys):
+    assert cli.main(["manifests", "--config", str(config), "--without-pods"]) == 0
+    kinds = [one["kind"] for one in yaml.safe_load_all(capsys.readouterr().out)]
+    assert kinds == ["Namespace", "ServiceAccount", "ConfigMap", "DaemonSet"]
 
 
 @pytest.mark.parametrize("namespace", ["1", "1e3", "null", "on"])
