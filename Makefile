@@ -12,7 +12,7 @@ IMAGE   ?= build/device-plugin-image.tar
 .PHONY: help demo test test-lowest manifests-check e2e e2e-down image lint format proto proto-check reference lock bench clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 17
 
 # The interpreter is asked once, here, so that an old one is a sentence and not a traceback.
 $(BIN)/python:

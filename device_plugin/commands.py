@@ -156,7 +156,7 @@ COMMANDS: Mapping[str, Command] = {
 class _Strict(argparse.ArgumentParser):
     """Refuses itself what it does not know, so that the usage that it shows is the command's."""
 
-    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def, override] # noqa: ANN001, ANN202
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
         known, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -244,7 +244,7 @@ def _show_container(created: Created) -> None:
     _indented(_table(rows))
 
 
-def _table(rows: list[tuple[str, ...]]) -> str:
+def _table(rows: Iterable[tuple[str, ...]]) -> str:
     return table(rows, wrap=True, width=WIDTH - len(_INDENT))
 
 

@@ -58,7 +58,9 @@ class Daemon:
         with self._news:
             return [line for line in self._lines if _fits(line, event, facts)]
 
-    def wait_log(self, event: str, *, times: int = 1, timeout: float = 20, **facts: object) -> Facts:
+    def wait_log(
+        self, event: str, *, times: int = 1, timeout: float = 20, **facts: object
+    ) -> Facts:
         """Wait for the line (or the so manieth one) and return it."""
         with self._news:
             enough = self._news.wait_for(lambda: len(self.log(event, **facts)) >= times, timeout)

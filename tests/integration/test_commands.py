@@ -102,7 +102,7 @@ def test_long_names_are_no_reason_for_a_wide_table(tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text(
         "version: 1\nresources:\n- name: example.com/zigbee\n"
-        "  devices: [{path: /dev/serial/by-id/*, to: /dev/zigbee}]\n"
+        "  devices: [{path: /dev/serial/by-id/*, to: '/dev/zigbee{index}'}]\n"
     )
     for words in (["discover"], ["explain", "example.com/zigbee"], ["explain", "/dev/null"]):
         done = command(*words, "--config", path, "--host-root", tmp_path)
