@@ -127,6 +127,7 @@ def allocated_table(allocated: Allocated) -> str:
     groups = {
         "DEVICES": allocated.ids,
         "NODES": [f"{node.host_path} -> {node.to} ({node.permissions})" for node in grant.nodes],
+        "BY CDI": grant.cdi,
         "MOUNTS": [
             f"{m.host_path} -> {m.path} ({'read only' if m.read_only else 'read and write'})"
             for m in grant.mounts

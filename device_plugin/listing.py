@@ -22,7 +22,8 @@ NOT_IN_CONFIG = "not in config"  # the reason of an ID that the config had and h
 HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
 
 # The kubelet's receive limit is 4 MiB a message and a longer list ends the stream. What every
-# device would take at worst: the ID, "Unhealthy", and the lengths and tags around them.
+# device would take at worst: the ID, "Unhealthy", and the lengths and tags around them; NUMA nodes
+# come on top.
 LIST_LIMIT = 4 * 1024 * 1024 - 1024
 _ENTRY_OVERHEAD = len(UNHEALTHY) + 8
 
@@ -231,14 +232,14 @@ def _fit(
 
 
 def _as_before(old: Listed, new: Listed) -> Listed:
-    """The entry without its new replicas."""
+    """The entry without its new replicas or NUMA nodes."""
     if (new.reason, new.present) == (old.reason, old.present):
         return old
     return msgspec.structs.replace(new, device=old.device)
 
 
 def _grew(new: Listed, old: Listed) -> bool:
-    return new.device is not old.device and new.device.replicas > old.device.replicas
+    return new.device is not old.device and _size(new.device) > _size(old.device)
 
 
 def _ordered(kept: list[Listed], newcomers: list[Listed]) -> list[Listed]:
@@ -249,6 +250,12 @@ def _ordered(kept: list[Listed], newcomers: list[Listed]) -> list[Listed]:
 
 
 def _size(device: Device) -> int:
+    around = _ENTRY_OVERHEAD + _topology_size(device.numa_nodes)
     if split_replica(device.id)[1]:  # left over: it is one ID and stays one
-        return len(device.id) + _ENTRY_OVERHEAD
-    return device.replicas * (min(len(device.id) + len("-r9999"), ID_LIMIT) + _ENTRY_OVERHEAD)
+        return len(device.id) + around
+    return device.replicas * (min(len(device.id) + len("-r9999"), ID_LIMIT) + around)
+
+
+def _topology_size(nodes: tuple[int, ...]) -> int:
+    """A tag and a length of at most 3 bytes, and for each node two tags, a length and a varint."""
+    return 4 + sum(3 + max(1, -(-node.bit_length() // 7)) for node in nodes) if nodes else 0

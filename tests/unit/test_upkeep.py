@@ -6,6 +6,8 @@ import pytest
 import yaml
 
 from device_plugin import config
+from device_plugin.cdi import Specs
+from device_plugin.discovery.program import Answer
 from device_plugin.inventory import Inventory
 from device_plugin.metrics import Metrics
 from device_plugin.podresources import Holder, Holdings
@@ -32,7 +34,9 @@ class Keeper:
             handed_out=self.handed_out,
             disabled=self.disabled,
             releases=Releases(self.checkpoint, "own"),
+            specs=Specs(state / "cdi", state),
             metrics=Metrics(),
+            answers=lambda _: Answer(),
         )
         self.config = conf()
         self.now = 1000.0
