@@ -3,21 +3,16 @@
 Pure functions: protobuf, sockets and the file system are elsewhere.
 """
 
-import heapq
-from bisect import bisect_left
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from itertools import accumulate, combinations, islice
 
 import msgspec
 
 from device_plugin.config import Mount, Resource
 from device_plugin.device import ID_LIMIT, Device, Node
 from device_plugin.listing import Snapshot
+from device_plugin.preference import ORDERS, Free
 from device_plugin.template import Template
-
-_WAYS = 4000  # device groups, to look at when packing: a few milliseconds
 
 
 class Refused(Exception):  # noqa: N818 - an answer: users read it in `kubectl describe pod`
@@ -48,6 +43,7 @@ class Grant(msgspec.Struct, frozen=True):
     mounts: tuple[Mount, ...] = ()
     env: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
+    cdi: tuple[str, ...] = ()  # names that stand for the nodes
 
 
 def prefer(
@@ -58,72 +54,31 @@ def prefer(
     The same for any order of IDs. Empty where the IDs do not suffice or `per_container` forbids
     it: the kubelet then chooses itself, and Allocate says what is wrong.
     """
-    fixed, offered = set(must), set(available)
+    fixed = set(must)
     by_id = snapshot.by_id
     chosen = [id_ for id_ in by_id if id_ in fixed]
-    free: dict[str, list[str]] = {}  # by device, both in list order
-    for id_, listed in by_id.items():
-        if id_ in offered and id_ not in fixed and listed.healthy:
-            free.setdefault(listed.device.id, []).append(id_)
-    held = [by_id[id_].device.id for id_ in chosen]
-    order = _pack if resource.allocation.prefer == "pack" else _spread
-    if resource.per_container.distinct:
-        fewest = order is _pack
-        others = free.keys() - held
-        devices = sorted(free, key=lambda device: len(free[device]) * (1 if fewest else -1))
-        picked = [free[device][0] for device in devices if device in others]
-    else:
-        picked = order(free, held, size - len(chosen))
-    chosen += picked[: max(0, size - len(chosen))]
+    held = [by_id[id_].device for id_ in chosen]
+    offered = set(available)
+    offered -= fixed
+    free = _free(resource, snapshot, offered, held)
+    need = max(0, size - len(chosen))
+    chosen += ORDERS[resource.allocation.prefer](free, held, need)[:need]
     suffices = len(chosen) == size and fixed <= set(chosen)
     devices_chosen = {by_id[id_].device.id for id_ in chosen}
     return chosen if suffices and not _broken(resource, size, len(devices_chosen)) else []
 
 
-def _pack(free: dict[str, list[str]], held: list[str], need: int) -> list[str]:
-    """As few devices as can be, and of these the ones that leave the least behind."""
-    picked = [id_ for device in dict.fromkeys(held) for id_ in free.pop(device, [])]
-    return picked + [id_ for ids in _fewest(free.values(), need - len(picked)) for id_ in ids]
-
-
-def _fewest(groups: Iterable[list[str]], need: int) -> list[list[str]]:
-    """As few groups as hold `need` IDs together, and of these the ones that hold the fewest.
-
-    With very many ways to choose, not all are tried; the last group then still fits best.
-    """
-    if need <= 0:
-        return []
-    by_room = sorted(groups, key=len, reverse=True)
-    count = bisect_left(list(accumulate(map(len, by_room))), need) + 1
-    if count > len(by_room):
-        return by_room
-    most = by_room[: count - 1]
-    rest = need - _room(most)
-    last = min((ids for ids in by_room[count - 1 :] if len(ids) >= rest), key=len)
-    best = [*most, last]
-    if _room(best) > need:
-        ways = islice(combinations(by_room, count), _WAYS // count)
-        best = min([best, *(list(way) for way in ways if _room(way) >= need)], key=_room)
-    return best
-
-
-def _room(groups: Iterable[list[str]]) -> int:
-    return sum(map(len, groups))
-
-
-def _spread(free: dict[str, list[str]], held: list[str], need: int) -> list[str]:
-    """Even shares: next comes the device of which this container has least and most is left."""
-    taken = Counter(held)
-    devices = list(free)
-    queue = [(taken[device], -len(free[device]), i) for i, device in enumerate(devices)]
-    heapq.heapify(queue)
-    picked: list[str] = []
-    while queue and len(picked) < need:
-        count, left, i = heapq.heappop(queue)
-        picked.append(free[devices[i]][left])  # the first of those left
-        if left + 1:
-            heapq.heappush(queue, (count + 1, left + 1, i))
-    return picked
+def _free(resource: Resource, snapshot: Snapshot, ids: set[str], held: list[Device]) -> list[Free]:
+    """The devices that have some of these IDs free, and what one container may have of them."""
+    by_id, distinct = snapshot.by_id, resource.per_container.distinct
+    free: dict[str, list[str]] = {}
+    for id_, listed in by_id.items():
+        if id_ in ids and not listed.reason:
+            free.setdefault(listed.device.id, []).append(id_)
+    if distinct:
+        for device in held:
+            free.pop(device.id, None)
+    return [Free(by_id[its[0]].device, its, 1 if distinct else len(its)) for its in free.values()]
 
 
 def shares(resource: Resource, snapshot: Snapshot, ids: Iterable[str]) -> list[Share]:
@@ -166,10 +121,15 @@ def _broken(resource: Resource, count: int, devices: int) -> str:
 
 def grant(resource: Resource, given: list[Share], local: Callable[[str], str]) -> Grant:
     """Everything the container of these shares gets; `local` says how we see a host path."""
-    nodes = _handed(given, local)
     container = resource.container
+    nodes = _handed(given, local, by_name=container.cdi)
+    if container.cdi:
+        names = dict.fromkeys(f"{resource.name}={share.device.id}" for share in given)
+        handed = Grant(cdi=tuple(names))
+    else:
+        handed = Grant(tuple(nodes.values()))
     if not (container.env or container.mounts or container.annotations):
-        return Grant(tuple(nodes.values()))
+        return handed
     values = [_values(share, local) for share in given]
     for share, known in zip(given, values, strict=True):
         if share.device.nodes:
@@ -179,19 +139,21 @@ def grant(resource: Resource, given: list[Share], local: Callable[[str], str]) -
         for mount in container.mounts:
             host_path, path = _render(mount.host_path, known), _render(mount.path, known)
             mounts.setdefault(path, Mount(host_path, path, mount.read_only))
-    return Grant(
-        nodes=tuple(nodes.values()),
+    return msgspec.structs.replace(
+        handed,
         mounts=tuple(mounts.values()),
         env=_joined(container.env, given, values),
         annotations=_joined(container.annotations, given, values),
     )
 
 
-def _handed(given: list[Share], local: Callable[[str], str]) -> dict[str, Node]:
+def _handed(given: list[Share], local: Callable[[str], str], *, by_name: bool) -> dict[str, Node]:
     """Each node once, by host path, where the first share has it, with the permissions of all."""
     nodes: dict[str, Node] = {}
     for share in given:
-        known = _values(share, local) if any(node.to for node in share.device.nodes) else {}
+        known: Mapping[str, str] = {}
+        if any(node.to for node in share.device.nodes):
+            known = _fixed(share.device, local) if by_name else _values(share, local)
         for node in share.device.nodes:
             earlier = nodes.get(node.host_path)
             if earlier is None:
@@ -206,10 +168,24 @@ def _both(one: str, other: str) -> str:
     return one if one == other else "".join(c for c in "rwm" if c in one + other)
 
 
-def inside(device: Device) -> list[tuple[Node, str]]:
-    """Where a container would find each node; `{index}` is known only with the container."""
-    values = _values(Share(device.id, device, 0), str) | {"index": "{index}"}
+def inside(
+    device: Device, local: Callable[[str], str] = str, *, by_name: bool = False
+) -> list[tuple[Node, str]]:
+    """Where a container would find each node; `{index}` is known only with the container.
+
+    by_name: it will only be given the device's name, so nothing stands for `{index}`: Refused.
+    """
+    if not any(node.to for node in device.nodes):
+        return [(node, node.host_path) for node in device.nodes]
+    values = _fixed(device, local) | ({} if by_name else {"index": "{index}"})
     return [(node, _inside(node, values)) for node in device.nodes]
+
+
+def _fixed(device: Device, local: Callable[[str], str]) -> dict[str, str]:
+    """What the placeholders stand for in every container alike."""
+    values = _values(Share(device.id, device, 0), local)
+    del values["index"]
+    return values
 
 
 def _values(share: Share, local: Callable[[str], str]) -> dict[str, str]:

@@ -72,6 +72,7 @@ def _run(arguments: argparse.Namespace) -> int:
         pod=arguments.pod,
         host_root=arguments.host_root,
         state_dir=arguments.state_dir,
+        cdi_dir=arguments.cdi_dir,
         http=arguments.http,
     )
     daemon = Daemon(ConfigInUse(arguments.config, checked), options)

@@ -37,6 +37,7 @@ COMMANDS: Mapping[str, Command] = {
             flags.kubelet,
             flags.host_root,
             flags.state_dir,
+            flags.cdi_dir,
             flags.http,
             flags.log,
         ],

@@ -1,6 +1,6 @@
 """The daemon: wiring, and one loop that looks again whenever something says so.
 
-watch (inotify) ─> "look again" ─> upkeep: discovery, holders, disabled ─> inventory ─> streams
+watch, uevents, programs ─> "look again" ─> upkeep: discovery, holders, ... ─> inventory ─> streams
 watch (inotify) ─> "look again" ─> servers (our socket, kubelet.sock)
 watch (inotify) ─> "read again" ─> the config ─> resources served
 """
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import structlog
 
+from device_plugin.cdi import Specs
 from device_plugin.config import Config, Resource
 from device_plugin.endpoint import remove_leftovers
 from device_plugin.host import Host
@@ -27,10 +28,12 @@ from device_plugin.metrics import Metrics
 from device_plugin.pages import Pages
 from device_plugin.plugin import Plugin
 from device_plugin.podresources import SOCKET, Holdings, PodResources
+from device_plugin.programs import Programs
 from device_plugin.release import CHECKPOINT, Releases
 from device_plugin.reload import ConfigInUse
 from device_plugin.server import Server
 from device_plugin.state import Disabled, HandedOut
+from device_plugin.uevents import Uevents
 from device_plugin.upkeep import Upkeep
 from device_plugin.watch import Folders, Watch
 
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
     from device_plugin.status import StatusServer
 
 _TURN = 5.0  # seconds that the loop may take for a turn before /healthz says so
-_FIRST_ANSWER = 0.2  # seconds to wait at start for the kubelet to say who holds what
+_FIRST_ANSWER = 0.2  # seconds to wait at start: for the kubelet to say who holds what, for programs
 _REREAD = 0.1  # seconds between two readings of the config
 
 _log = structlog.get_logger()
@@ -56,6 +59,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     kubelet_root: Path = Path("/var/lib/kubelet")
     host_root: str = "/"
     state_dir: Path = Path("/var/lib/device-plugin")
+    cdi_dir: Path = Path("/var/run/cdi")
     http: tuple[str, int] | None = ("", 8080)
     pod: str = ""  # the name of the Pod that this process runs in
 
@@ -99,6 +103,8 @@ class Daemon:
             self._watch, partial(self._post, _Event.CONFIG), contents=True
         )
         self._kubelet_folders = Folders(self._watch, self._kubelet_folder_changed)
+        self._uevents = Uevents(partial(self._post, _Event.LOOK))
+        self._programs = Programs(self._host, partial(self._post, _Event.LOOK))
         self._web: WebServer | None = None
         self._status: StatusServer | None = None
 
@@ -111,13 +117,17 @@ class Daemon:
             _log.error("cannot remember what was handed out", error=self._handed_out.problem)
         disabled = _disabled(self._options.state_dir)
         releases = Releases(self._options.device_plugin_dir / CHECKPOINT, self._options.pod)
+        self._specs = Specs(self._options.cdi_dir, self._options.state_dir)
+        self._programs.serve(self._in_use.config)
         self._upkeep = Upkeep(
             host=self._host,
             inventory=self._inventory,
             handed_out=self._handed_out,
             disabled=disabled,
             releases=releases,
+            specs=self._specs,
             metrics=self._metrics,
+            answers=self._programs.answer,
         )
         self._pages = Pages(
             config=self._in_use,
@@ -130,6 +140,11 @@ class Daemon:
         )
         for name in remove_leftovers(self._options.device_plugin_dir):
             _log.info("removed a socket of an earlier process", socket=name)
+        by_cdi = {one.name for one in self._in_use.config.resources if one.container.cdi}
+        for name in self._specs.remove_leftovers(by_cdi | self._handed_out.resources):
+            _log.info("removed a CDI spec of an earlier process", resource=name)
+        self._uevents.open()  # before the first look: what comes after it is told
+        self._programs.wait(_FIRST_ANSWER)
         self._upkeep.look(self._in_use.config)
         self._pods.wait(0.0, _FIRST_ANSWER)  # at once if there is nobody to ask
         if self._pods.latest is not None and self._take_holdings(self._pods.latest):
@@ -171,12 +186,14 @@ class Daemon:
 
     def close(self) -> None:
         """Take the sockets away, end the streams, free the state folder."""
+        self._programs.close()
         self._pods.stop()
         for server in self._servers.values():
             server.stop()
         for server in self._servers.values():
             server.join()
         self._watch.close()
+        self._uevents.close()
         for pages in (self._web, self._status):
             if pages is not None:
                 pages.stop()
@@ -261,7 +278,8 @@ class Daemon:
         _log.info("config applied", sha256=self._in_use.sha256)
         self._pods.interval = self._in_use.config.audit_interval
         self._pods.wake()  # it may sleep for as long as the old one
-        self._look(before)
+        self._look(before)  # which may need what a program listed that is dropped now
+        self._programs.serve(self._in_use.config)
 
     def _serve_resources(self) -> None:
         """Start what is new; what the config dropped is served until nothing of it is listed."""
@@ -287,6 +305,7 @@ class Daemon:
         for name in idle:
             self._servers.pop(name).join()
             self._inventory.remove(name)
+            self._specs.remove(name)
             del self._resources[name]
             _log.info("no longer served", resource=name, reason="nothing of it is left")
 

@@ -98,6 +98,7 @@ def _plugin(in_use: ConfigInUse, folder: Path) -> Iterator[None]:
         device_plugin_dir=folder / "device-plugins",
         kubelet_root=folder,
         state_dir=folder / "state",
+        cdi_dir=folder / "cdi",
         http=None,
     )
     daemon = Daemon(in_use, options)

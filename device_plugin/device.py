@@ -40,6 +40,7 @@ class Device(msgspec.Struct, frozen=True):
     replicas: int = 1
     values: Mapping[str, str] = {}  # captures, for placeholders
     attributes: Mapping[str, Attribute] = {}
+    numa_nodes: tuple[int, ...] = ()  # sorted, never -1; empty if not known
 
     @property
     def replica_ids(self) -> list[str]:

@@ -96,7 +96,7 @@ def _device(listed: Listed) -> dict[str, object]:
         "id": device.id,
         "health": listed.health,
         "reason": listed.reason,
-        "numa_nodes": [],  # no kind of this version knows any
+        "numa_nodes": list(device.numa_nodes),
         "nodes": [
             {"host_path": node.host_path, "path": path, "permissions": node.permissions}
             for node, path in allocation.inside(device)
@@ -127,6 +127,7 @@ def allocated_table(allocated: Allocated) -> str:
     groups = {
         "DEVICES": allocated.ids,
         "NODES": [f"{node.host_path} -> {node.to} ({node.permissions})" for node in grant.nodes],
+        "BY CDI": grant.cdi,
         "MOUNTS": [
             f"{m.host_path} -> {m.path} ({'read only' if m.read_only else 'read and write'})"
             for m in grant.mounts

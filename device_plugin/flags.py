@@ -94,6 +94,17 @@ def kubelet(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def cdi_dir(parser: argparse.ArgumentParser) -> None:
+    flag(
+        parser,
+        "--cdi-dir",
+        type=folder,
+        metavar="DIR",
+        default="/var/run/cdi",
+        help="where the container runtime reads CDI specs (default %(default)s)",
+    )
+
+
 def http(parser: argparse.ArgumentParser) -> None:
     flag(
         parser,

@@ -7,10 +7,15 @@ them (`/host/dev/fuse`). Links resolve inside the root, as the host itself would
 import errno
 import os
 import stat
+from typing import Any
 
 import msgspec
 
 _MAX_LINKS = 40  # the kernel's own bound, path_resolution(7)
+_MAX_ATTRIBUTE = 4096  # bytes; the kernel's own bound of a file in sysfs, but for binary ones
+_READ_ONLY = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+_DRIVERS = "/proc/driver/"
+_NO_EVENTS = "/sys"  # inotify says nothing of what the kernel changes there
 _NODES = {stat.S_IFCHR: "c", stat.S_IFBLK: "b"}
 _KINDS = {
     stat.S_IFIFO: "a FIFO",
@@ -63,7 +68,12 @@ class Host:
         self._root = "" if root == "/" else os.path.abspath(root).rstrip("/")
 
     def local(self, path: str) -> str:
-        """`path` of the host, as this process can open it."""
+        """`path` of the host, as this process can open it.
+
+        What /proc says of drivers is the same for every process, so a root may do without.
+        """
+        if self._root and path.startswith(_DRIVERS) and not os.path.isdir(self._root + _DRIVERS):
+            return path
         return self._root + path
 
     def sees(self, path: str) -> bool:
@@ -88,11 +98,13 @@ class Look:
     exactly these need watching. A folder that does not exist yet is represented by its nearest
     existing ancestor, because that is where the search failed. Not among them: the folders above,
     which take these along unnoticed when they are renamed (udev does not, and there is the audit).
+    Nor those of /sys: no watch says what changes there; kernel uevents do, and the audit.
     """
 
     def __init__(self, host: Host) -> None:
         self.host = host
         self.folders: set[str] = set()
+        self.kept: dict[str, Any] = {}  # what a kind of device reads once a look, by its own key
         self._ends: dict[str, Entry | Unusable] = {}  # by path as asked for
         self._steps: dict[str, Entry] = {}  # by real path, links followed
 
@@ -102,7 +114,7 @@ class Look:
         Raises Unusable with the reason where it leads nowhere.
         """
         entry = self._end(path)
-        self.folders.add(os.path.dirname(entry.real))
+        self.watch(os.path.dirname(entry.real))
         return entry
 
     def names(self, folder: str) -> list[str]:
@@ -113,9 +125,56 @@ class Look:
         if not self._end(folder).is_folder:
             raise Unusable(f"is {self.entry(folder).kind}, not a folder")
         real = self._end(folder).real
-        self.folders.add(real)
+        self.watch(real)
         try:
             return os.listdir(self.host.local(real))
+        except OSError as error:
+            raise _unusable(error) from None
+
+    def watch(self, folder: str) -> None:
+        """Note that a change in `folder`, a real one, could alter an answer."""
+        if not f"{folder}/".startswith(f"{_NO_EVENTS}/"):
+            self.folders.add(folder)
+
+    def read(self, path: str) -> str:
+        """What an attribute in sysfs says: one line of printable text, stripped; `path` is real.
+
+        Raises Unusable where it cannot be read.
+        """
+        return printable(self._bytes(path))
+
+    def lines(self, path: str) -> list[str]:
+        """The same for an attribute of several lines."""
+        return [printable(line) for line in self._bytes(path).splitlines()]
+
+    def link(self, path: str) -> str:
+        """What a link in sysfs says; `path` is real but for its end.
+
+        Raises Unusable where there is no link.
+        """
+        try:
+            return os.readlink(self.host.local(path))
+        except OSError as error:
+            raise _unusable(error) from None
+
+    def subfolders(self, folder: str) -> list[str]:
+        """The names of the folders in a folder of sysfs, but for links; `folder` is real.
+
+        Raises Unusable where it is not there, or not readable.
+        """
+        try:
+            with os.scandir(self.host.local(folder)) as entries:
+                return [one.name for one in entries if one.is_dir(follow_symlinks=False)]
+        except OSError as error:
+            raise _unusable(error) from None
+
+    def _bytes(self, path: str) -> bytes:
+        try:
+            file = os.open(self.host.local(path), _READ_ONLY)
+            try:
+                return os.read(file, _MAX_ATTRIBUTE)
+            finally:
+                os.close(file)
         except OSError as error:
             raise _unusable(error) from None
 
@@ -136,12 +195,12 @@ class Look:
         at = _folder("/" if path.startswith("/") else start)
         for name in path.split("/"):
             if not at.is_folder:
-                self.folders.add(os.path.dirname(at.real))
+                self.watch(os.path.dirname(at.real))
                 raise Absent("does not exist")
             if name == "..":
                 at = _folder(os.path.dirname(at.real))
             elif name not in ("", "."):
-                real = os.path.join(at.real, name)
+                real = f"{at.real}/{name}" if at.real != "/" else f"/{name}"
                 if real not in self._steps:
                     self._steps[real] = self._step(at.real, real, links_left)
                 at = self._steps[real]
@@ -153,13 +212,13 @@ class Look:
             status = os.lstat(local)
             target = os.readlink(local) if stat.S_ISLNK(status.st_mode) else ""
         except OSError as error:
-            self.folders.add(folder)
+            self.watch(folder)
             raise _unusable(error) from None
         except ValueError:  # a NUL, or text that is no file name in bytes
             raise Unusable("cannot be a path") from None
         if not target:
             return Entry(real, real, status.st_mode, _number(status))
-        self.folders.add(folder)
+        self.watch(folder)
         if not links_left:
             raise Unusable("is a link cycle")
         try:
@@ -167,6 +226,14 @@ class Look:
         except Absent:
             aim = os.path.normpath(os.path.join(folder, target))
             raise Unusable(f"is a link to {shown(aim)}, which does not exist") from None
+
+
+def printable(data: bytes) -> str:
+    """Bytes that anybody may have written, as text: what cannot be read or shown is left out."""
+    text = data.decode(errors="ignore").strip()
+    if text.isprintable():
+        return text
+    return "".join(char for char in text if char.isprintable()).strip()
 
 
 def shown(path: str) -> str:

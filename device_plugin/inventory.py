@@ -15,6 +15,7 @@ from device_plugin.listing import Snapshot, Update, merge
 
 _EMPTY = Snapshot()
 _NOTHING: Mapping[str, str] = MappingProxyType({})
+_NONE: Mapping[str, tuple[int, ...]] = MappingProxyType({})
 
 
 class Inventory:
@@ -40,15 +41,15 @@ class Inventory:
         resource: str,
         found: Iterable[Candidate],
         *,
-        held: Iterable[str] = (),
+        held: Mapping[str, tuple[int, ...]] = _NONE,
         dropped: Collection[str] = (),
         disabled: Mapping[str, str] = _NOTHING,
     ) -> Update:
         """Take what discovery found now; what it no longer finds turns unhealthy, "removed".
 
-        held: IDs that a container may hold: listed, found or not. dropped: devices that are not
-        found because the config has them no more. disabled: devices that an admin took out, with
-        the reason.
+        held: IDs that a container may hold, and their NUMA nodes: listed, found or not. dropped:
+        devices that are not found because the config has them no more. disabled: devices that an
+        admin took out, or that cannot be handed out, with the reason.
         """
         before = self.snapshot(resource)
         after, update = merge(

@@ -22,7 +22,8 @@ NOT_IN_CONFIG = "not in config"  # the reason of an ID that the config had and h
 HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
 
 # The kubelet's receive limit is 4 MiB a message and a longer list ends the stream. What every
-# device would take at worst: the ID, "Unhealthy", and the lengths and tags around them.
+# device would take at worst: the ID, "Unhealthy", and the lengths and tags around them; NUMA nodes
+# come on top.
 LIST_LIMIT = 4 * 1024 * 1024 - 1024
 _ENTRY_OVERHEAD = len(UNHEALTHY) + 8
 
@@ -93,14 +94,13 @@ def merge(
     found: Iterable[Candidate],
     now: float,
     *,
-    held: Iterable[str] = (),
+    held: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
     dropped: Collection[str] = (),
     disabled: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Snapshot, Update]:
     """The list after a look; the same object where nothing is new. See `Inventory.replace`."""
     known = {listed.device.id: listed for listed in before.devices}
     merged = _Merge(known, now, dropped, disabled)
-    held = list(held)
     held_devices = {split_replica(id_)[0] for id_ in held}
     for candidate in found:
         merged.take(candidate, is_held=candidate.device.id in held_devices)
@@ -158,9 +158,10 @@ class _Merge:
             self.kept.append(new)
             if new.device.replicas < old.device.replicas:
                 ids = old.device.replica_ids[new.device.replicas :]
-                self.surplus += [self._left_over(id_, NOT_IN_CONFIG) for id_ in ids]
+                nodes = old.device.numa_nodes
+                self.surplus += [self._left_over(id_, NOT_IN_CONFIG, nodes) for id_ in ids]
 
-    def add_held(self, held: Iterable[str]) -> None:
+    def add_held(self, held: Mapping[str, tuple[int, ...]]) -> None:
         """List what containers hold and nothing else lists; before newcomers, if room is scarce."""
         listed = [*self.kept, *self.surplus, *self.newcomers]
         replicas = {one.device.id: one.device.replicas for one in listed}
@@ -168,7 +169,9 @@ class _Merge:
         found = self._present.keys() | {one.device.id for one in self.newcomers}
         dropped = found.union(self._dropped)
         self.newcomers[:0] = [
-            self._left_over(id_, NOT_IN_CONFIG if split_replica(id_)[0] in dropped else REMOVED)
+            self._left_over(
+                id_, NOT_IN_CONFIG if split_replica(id_)[0] in dropped else REMOVED, held[id_]
+            )
             for id_ in missing
         ]
 
@@ -190,8 +193,10 @@ class _Merge:
         since = old.since if reason == old.reason else self._now
         return Listed(device, reason, present, since)
 
-    def _left_over(self, id_: str, reason: str) -> Listed:
-        return Listed(Device(id_), reason, present=False, since=self._now)
+    def _left_over(self, id_: str, reason: str, numa_nodes: tuple[int, ...]) -> Listed:
+        # Without its NUMA nodes a kubelet that restarts may reject the Pod that holds it.
+        device = Device(id_, numa_nodes=numa_nodes)
+        return Listed(device, reason, present=False, since=self._now)
 
 
 def _is_replica_of(listed: Listed, whole: Mapping[str, int]) -> bool:
@@ -231,14 +236,14 @@ def _fit(
 
 
 def _as_before(old: Listed, new: Listed) -> Listed:
-    """The entry without its new replicas."""
+    """The entry without its new replicas or NUMA nodes."""
     if (new.reason, new.present) == (old.reason, old.present):
         return old
     return msgspec.structs.replace(new, device=old.device)
 
 
 def _grew(new: Listed, old: Listed) -> bool:
-    return new.device is not old.device and new.device.replicas > old.device.replicas
+    return new.device is not old.device and _size(new.device) > _size(old.device)
 
 
 def _ordered(kept: list[Listed], newcomers: list[Listed]) -> list[Listed]:
@@ -249,6 +254,12 @@ def _ordered(kept: list[Listed], newcomers: list[Listed]) -> list[Listed]:
 
 
 def _size(device: Device) -> int:
+    around = _ENTRY_OVERHEAD + _topology_size(device.numa_nodes)
     if split_replica(device.id)[1]:  # left over: it is one ID and stays one
-        return len(device.id) + _ENTRY_OVERHEAD
-    return device.replicas * (min(len(device.id) + len("-r9999"), ID_LIMIT) + _ENTRY_OVERHEAD)
+        return len(device.id) + around
+    return device.replicas * (min(len(device.id) + len("-r9999"), ID_LIMIT) + around)
+
+
+def _topology_size(nodes: tuple[int, ...]) -> int:
+    """A tag and a length of at most 3 bytes, and for each node two tags, a length and a varint."""
+    return 4 + sum(3 + max(1, -(-node.bit_length() // 7)) for node in nodes) if nodes else 0

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 
 import grpc
 import structlog
@@ -16,6 +17,7 @@ from device_plugin._api.deviceplugin.v1beta1 import deviceplugin_pb2 as pb
 from device_plugin._api.deviceplugin.v1beta1 import deviceplugin_pb2_grpc as pb_grpc
 from device_plugin.allocation import Grant, Refused, Unknown
 from device_plugin.config import Resource
+from device_plugin.device import Device
 from device_plugin.health import check_mounts, check_nodes
 from device_plugin.host import Host
 from device_plugin.inventory import Inventory
@@ -162,6 +164,8 @@ class Plugin(pb_grpc.DevicePluginServicer):
         numbers = check_nodes(self._host, self.resource, shares)
         grant = allocation.grant(resource, shares, self._host.local)
         check_mounts(self._host, self.resource, grant)
+        if grant.cdi:  # names are looked up anew, as links are: no number was handed out
+            numbers = [(device, {}) for device, _ in numbers]
         try:
             self._handed_out.remember(self.resource, numbers)
         except OSError as error:
@@ -217,11 +221,12 @@ def list_message(
     With the snapshot `before` and what was `sent` for it, only what differs is made anew: of
     10,000 IDs mostly one.
     """
-    if before is None or sent is None or not _same_ids(before, snapshot):
+    if before is None or sent is None or not _differ_in_health_only(before, snapshot):
         return pb.ListAndWatchResponse(
             devices=[
-                pb.Device(ID=id_, health=listed.health)
+                pb.Device(ID=id_, health=listed.health, topology=topology)
                 for listed in snapshot.devices
+                for topology in [_topology(listed.device.numa_nodes)]
                 for id_ in listed.device.replica_ids
             ]
         )
@@ -236,12 +241,22 @@ def list_message(
     return message
 
 
-def _same_ids(before: Snapshot, after: Snapshot) -> bool:
+@lru_cache(maxsize=64)
+def _topology(nodes: tuple[int, ...]) -> pb.TopologyInfo | None:
+    """None where nothing is known: PodResources leaves out what has a topology without nodes."""
+    return pb.TopologyInfo(nodes=[pb.NUMANode(ID=node) for node in nodes]) if nodes else None
+
+
+def _differ_in_health_only(before: Snapshot, after: Snapshot) -> bool:
     return len(before.devices) == len(after.devices) and all(
-        old.device is new.device
-        or (old.device.id, old.device.replicas) == (new.device.id, new.device.replicas)
+        old.device is new.device or _told(old.device) == _told(new.device)
         for old, new in zip(before.devices, after.devices, strict=True)
     )
+
+
+def _told(device: Device) -> tuple[str, int, tuple[int, ...]]:
+    """What the kubelet learns of a device, its health apart."""
+    return device.id, device.replicas, device.numa_nodes
 
 
 def grant_message(grant: Grant) -> pb.ContainerAllocateResponse:
@@ -256,4 +271,5 @@ def grant_message(grant: Grant) -> pb.ContainerAllocateResponse:
             pb.DeviceSpec(host_path=n.host_path, container_path=n.to, permissions=n.permissions)
             for n in grant.nodes
         ],
+        cdi_devices=[pb.CDIDevice(name=name) for name in grant.cdi],
     )

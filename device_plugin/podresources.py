@@ -38,6 +38,7 @@ class Holdings(msgspec.Struct, frozen=True):
     asked: float  # monotonic
     holders: Mapping[str, Mapping[str, tuple[Holder, ...]]] = {}  # by resource, then by ID
     healthy: Mapping[str, frozenset[str]] = {}  # IDs that the kubelet may hand out, by resource
+    numa_nodes: Mapping[tuple[str, str], tuple[int, ...]] = {}  # by resource and ID, where known
     pods: frozenset[str] = frozenset()  # names of all Pods, be it without devices
 
     def held(self, resource: str) -> Mapping[str, tuple[Holder, ...]]:
@@ -74,7 +75,13 @@ def ask(socket: Path, timeout: float = _DEADLINE) -> Holdings:
     finally:
         channel.close()
     names = frozenset(pod.name for pod in pods.pod_resources)
-    return Holdings(asked, _holders(pods), _healthy(healthy.devices), names)
+    return Holdings(
+        asked=asked,
+        holders=_holders(pods),
+        healthy=_healthy(healthy.devices),
+        numa_nodes=_numa_nodes(pods),
+        pods=names,
+    )
 
 
 def _call(channel: grpc.Channel, method: str, timeout: float) -> "grpc.Future[bytes]":
@@ -102,6 +109,16 @@ def _holders(
         resource: {id_: tuple(holders) for id_, holders in ids.items()}
         for resource, ids in found.items()
     }
+
+
+def _numa_nodes(answer: pb.ListPodResourcesResponse) -> dict[tuple[str, str], tuple[int, ...]]:
+    found: dict[tuple[str, str], set[int]] = {}
+    for pod in answer.pod_resources:
+        for entry in (entry for container in pod.containers for entry in container.devices):
+            for node in entry.topology.nodes:
+                for id_ in entry.device_ids if node.ID >= 0 else ():
+                    found.setdefault((entry.resource_name, id_), set()).add(node.ID)
+    return {key: tuple(sorted(nodes)) for key, nodes in found.items()}
 
 
 def _healthy(entries: Iterable[pb.ContainerDevices]) -> dict[str, frozenset[str]]:

@@ -30,6 +30,7 @@ class Handed(msgspec.Struct, frozen=True, array_like=True):
     resource: str = ""
     replicas: int = 1
     numbers: Numbers = {}
+    numa_nodes: tuple[int, ...] = ()
 
     @property
     def ids(self) -> list[str]:
@@ -87,7 +88,7 @@ class HandedOut:
         """With as many replicas as there ever were: containers may hold the last of them."""
         old = self._handed.get(device.id)
         replicas = max(device.replicas, old.replicas if old is not None else 0)
-        return Handed(device.id, resource, replicas, numbers)
+        return Handed(device.id, resource, replicas, numbers, device.numa_nodes)
 
     def forget(self, free: Iterable[Handed]) -> None:
         """Note that nobody holds these; one that was handed out anew meanwhile stays.

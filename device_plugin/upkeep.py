@@ -5,19 +5,21 @@ Runs on the daemon's loop; only `suspect` is called from elsewhere.
 
 import re
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Mapping
 from itertools import islice
 
 import msgspec
 import structlog
 
+from device_plugin.cdi import Specs
 from device_plugin.config import Config
 from device_plugin.device import ID_LIMIT, Candidate, split_replica
 from device_plugin.discovery import Discovered, discover
+from device_plugin.discovery.program import Answers
 from device_plugin.health import check_moved
-from device_plugin.host import Host
+from device_plugin.host import Host, Look
 from device_plugin.inventory import Inventory
-from device_plugin.listing import Change, Listed, Update
+from device_plugin.listing import Change, Listed, Update, merge
 from device_plugin.metrics import Metrics
 from device_plugin.podresources import Holdings
 from device_plugin.release import Releases
@@ -41,14 +43,19 @@ class Upkeep:
         handed_out: HandedOut,
         disabled: Disabled,
         releases: Releases,
+        specs: Specs,
         metrics: Metrics,
+        answers: Answers,
     ) -> None:
+        """`answers` says what the programs of `exec` listed last."""
         self._host = host
         self._inventory = inventory
         self._handed_out = handed_out
         self._disabled = disabled
         self._releases = releases
+        self._specs = specs
         self._metrics = metrics
+        self._answers = answers
         self._said: dict[str, list[str]] = {}
         self._missing: set[tuple[str, str]] = set()  # held IDs that are not listed, by resource
         self._unknown: dict[str, frozenset[str]] = {}  # healthy IDs that are not ours, by resource
@@ -61,10 +68,11 @@ class Upkeep:
         before: the config that this one replaces now; what only that one finds is dropped.
         """
         look, started = self._host.look(), time.monotonic()
-        found = discover(look, config)
-        found_before = discover(look, before) if before is not None else {}
+        found = discover(look, config, self._answers)
+        found_before = discover(look, before, self._answers) if before is not None else {}
         self._metrics.looked(time.monotonic() - started)
         holders = self._holders()
+        by_cdi = {resource.name for resource in config.resources if resource.container.cdi}
         served = [*found, *self._inventory.resources, *self._handed_out.resources]
         for name in dict.fromkeys(served):
             discovered = found.get(name) or Discovered()
@@ -72,18 +80,36 @@ class Upkeep:
                 check_moved(look, _free(c, holders.get(c.device.id, name), name), self._handed_out)
                 for c in discovered.candidates
             ]
-            held = set(self._held(name))
+            held = self._held(name)
             if name in found:
                 dropped = _ids(found_before.get(name)) - _ids(discovered)
             else:
                 dropped = {one.device.id for one in self._inventory.snapshot(name).devices}
                 dropped.update(split_replica(id_)[0] for id_ in held)
+            disabled = self._disabled.reasons
+            if name in by_cdi or name in self._specs.resources:
+                problem = self._write_spec(name, look, candidates, held, dropped)
+                if problem and name in by_cdi:  # else only containers of old would need it
+                    disabled = {c.device.id: problem for c in candidates} | dict(disabled)
             update = self._inventory.replace(
-                name, candidates, held=held, dropped=dropped, disabled=self._disabled.reasons
+                name, candidates, held=held, dropped=dropped, disabled=disabled
             )
             self._metrics.discovery_failed(name, discovered.errors)
             self._report(name, discovered.notes, update)
         return look.folders
+
+    def _write_spec(
+        self,
+        resource: str,
+        look: Look,
+        found: Collection[Candidate],
+        held: Mapping[str, tuple[int, ...]],
+        dropped: Collection[str],
+    ) -> str:
+        """Make the CDI spec that of the list to come; returns why it cannot be, or nothing."""
+        before = self._inventory.snapshot(resource)
+        coming, _ = merge(before, found, 0.0, held=held, dropped=dropped)
+        return self._specs.write(resource, coming, look)
 
     def take(self, holdings: Holdings, grace: float, streaming: Collection[str]) -> bool:
         """Take the kubelet's answer; returns whether to look again.
@@ -112,14 +138,16 @@ class Upkeep:
         """The kubelet asked for a device that is not ours."""
         self._accuse(resource, self.foreign.get(resource, frozenset()) | {id_})
 
-    def _held(self, resource: str) -> Iterator[str]:
-        """IDs that containers have of us, or may have."""
+    def _held(self, resource: str) -> dict[str, tuple[int, ...]]:
+        """IDs that containers have of us, or may have, and their NUMA nodes."""
+        found: dict[str, tuple[int, ...]] = {}
         for handed in self._handed_out.of(resource):
-            yield from handed.ids
+            found |= dict.fromkeys(handed.ids, handed.numa_nodes)
         foreign = self.foreign.get(resource, frozenset()) | self._unknown.get(resource, frozenset())
         for id_ in islice(self.holdings.held(resource), _MAX_HELD):
             if id_ not in foreign and _ID.fullmatch(id_):
-                yield id_
+                found.setdefault(id_, self.holdings.numa_nodes.get((resource, id_), ()))
+        return found
 
     def _holders(self) -> dict[str, str]:
         """Through which resource a device is held, by device."""

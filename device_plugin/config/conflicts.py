@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from device_plugin.config.decode import known
-from device_plugin.config.devices import Handed, Selected
+from device_plugin.config.nodes import Handed, Selected
 from device_plugin.config.problem import Report, Where, show
 from device_plugin.config.types import Resource
 from device_plugin.template import Template, TemplateError
@@ -56,7 +56,7 @@ def _nodes_meet(one: Examined, report: Report) -> None:
                 report.at(node.where, message)
                 continue
             before, other = taken.setdefault(path, (index, node))
-            if before != index and other.host != node.host:
+            if before != index and (node.host is None or other.host != node.host):
                 line = report.line(other.where)
                 message = f"a container with both would find the node in {line} here too"
                 report.at(node.where, f"{message}; {_REMEDY}")

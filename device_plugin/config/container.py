@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from device_plugin.config import names
 from device_plugin.config.decode import known
-from device_plugin.config.devices import Handed
+from device_plugin.config.nodes import Handed
 from device_plugin.config.placeholders import PATHS, Offers, shape, template
 from device_plugin.config.problem import PLACEHOLDER, Report, Where, listed
 from device_plugin.config.types import Container, Mount

@@ -8,7 +8,7 @@ import yaml
 from msgspec import UNSET, inspect
 
 from device_plugin.config.compose import place_of
-from device_plugin.config.problem import Report, Where, foreign, near, show, there
+from device_plugin.config.problem import Report, Where, foreign, listed, near, show, there
 from device_plugin.config.scalars import NOT_YET, SCALAR_TAGS, Wrong, named, quoted, scalar, string
 from device_plugin.config.types import LATER, Config, Selector
 
@@ -197,9 +197,8 @@ def _unknown(key: str, kind: inspect.StructType) -> str:
     if key in LATER.get(kind.cls, ()):
         return f"`{key}` {NOT_YET}"
     names = [field.encode_name for field in kind.fields]
-    for field in kind.fields:
-        if key in _keys_below(field.type):
-            return f"unknown key {shown}; it belongs under `{field.encode_name}`"
+    if above := [field.encode_name for field in kind.fields if key in _keys_below(field.type)]:
+        return f"unknown key {shown}; it belongs under {listed(above)}"
     if meant := near(key, names):
         return f"unknown key {shown}; did you mean `{meant}`?"
     return f"unknown key {shown}; {there(names)}"
@@ -211,4 +210,6 @@ def _keys_below(kind: inspect.Type) -> frozenset[str]:
             return _keys_below(item)
         case inspect.StructType(fields=fields):
             return frozenset(field.encode_name for field in fields)
+        case inspect.UnionType(types=kinds):
+            return frozenset().union(*map(_keys_below, kinds))
     return frozenset()

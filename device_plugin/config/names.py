@@ -4,7 +4,7 @@ import contextlib
 import re
 
 from device_plugin.attribute import Quantity, Version
-from device_plugin.config.problem import foreign, show
+from device_plugin.config.problem import foreign, listed, show
 
 _SUBDOMAIN_LIMIT = 253
 _NAME_LIMIT = 63
@@ -12,6 +12,11 @@ LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
 NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _ENV = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 ATTRIBUTE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
+SUBSYSTEM = re.compile(r"[a-z][a-z0-9_-]*")
+GLOB = r"\*?\[\]!-"  # within a set of a regular expression: what a glob is made of
+ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+PORT = re.compile(r"[0-9]+-[0-9]+(?:\.[0-9]+)*")
+_SET = r"\[!?+\]?+[^\]]*\]"  # as fnmatch reads it
 # The kubelet checks the name with this in front, as a quota would hold it.
 _QUOTA = "requests."
 
@@ -128,3 +133,61 @@ def host_path(text: str) -> str | None:
     if "" in components:
         return "a path may not hold `//`, or end with `/`"
     return None
+
+
+def is_glob(text: str) -> bool:
+    return not frozenset("*?[").isdisjoint(text)
+
+
+def glob(text: str) -> str | None:
+    """Check a glob over text other than paths."""
+    rest = re.sub(_SET, "", text)
+    if "[" in rest:
+        return "`[` is never closed; write `[[]` for a literal one"
+    if "[^" in text:
+        return "`[^...]` is not supported; write `[!...]`"
+    return None
+
+
+def hexadecimal(text: str, lengths: tuple[int, ...]) -> str | None:
+    """Check a hexadecimal number of so many digits, or a glob over such numbers."""
+    meant = text.lower().removeprefix("0x")
+    if not re.fullmatch(rf"[0-9a-f{GLOB}]+", meant):
+        return f'"{show(text)}"{foreign(text)} is no hexadecimal number'
+    if meant != text:
+        return f'"{show(text)}": write "{show(meant)}", in lower case and without 0x'
+    if is_glob(text):
+        return glob(text)
+    if len(text) in lengths:
+        return None
+    digits = f"{len(text)} digit{'s' if len(text) > 1 else ''}"
+    padded = f'; write "{text.zfill(lengths[0])}"' if len(text) < lengths[0] else ""
+    return f'"{show(text)}" has {digits}, not {listed([*map(str, lengths)], form="{}")}{padded}'
+
+
+def address(text: str) -> str | None:
+    """Check a PCI address, or a glob over such."""
+    meant = text.lower()
+    for start in ("", "0000:"):
+        if ADDRESS.fullmatch(start + meant) and start + meant != text:
+            return f'"{show(text)}": write the address in full: "{start}{meant}"'
+    if is_glob(text):
+        return glob(text)
+    if ADDRESS.fullmatch(text):
+        return None
+    return f'"{show(text)}"{foreign(text)} is no PCI address such as 0000:3b:00.0'
+
+
+def port(text: str) -> str | None:
+    """Check a USB port, or a glob over such."""
+    if is_glob(text):
+        return glob(text)
+    if PORT.fullmatch(text):
+        return None
+    return f'"{show(text)}"{foreign(text)} is no USB port such as 1-1.4: bus, `-`, ports from there'
+
+
+def subsystem(text: str) -> str | None:
+    if SUBSYSTEM.fullmatch(text):
+        return None
+    return f'"{show(text)}"{foreign(text)} is no subsystem of the kernel such as tty or video4linux'

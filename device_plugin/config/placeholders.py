@@ -15,6 +15,10 @@ class Offer(NamedTuple):
 
     where: Where  # the selector
     names: frozenset[str]
+    others: bool = False  # attributes that nobody knows beforehand, too
+
+    def fills(self, field: str) -> bool:
+        return field in self.names or (self.others and field.startswith(f"{ATTRIBUTE}."))
 
 
 class Offers:
@@ -26,7 +30,8 @@ class Offers:
         self._everywhere = frozenset[str]().union(*(offer.names for offer in offers[:1]))
         self._everywhere = self._everywhere.intersection(*(offer.names for offer in offers))
         self._anywhere = frozenset[str]().union(*(offer.names for offer in offers))
-        self._answers = dict(answers or {})  # what is asked again and again costs once
+        # What is asked again and again costs once.
+        self._answers: dict[str, str | None] = dict(answers or {})
 
     def missing(self, field: str, report: Report) -> str | None:
         """Say what is wrong with a field, if anything is."""
@@ -36,12 +41,16 @@ class Offers:
             self._answers[field] = self._answer(field, report)
         return self._answers[field]
 
-    def _answer(self, field: str, report: Report) -> str:
+    def _answer(self, field: str, report: Report) -> str | None:
         shown = f"`{{{show(field)}}}`"
-        if field in self._anywhere:
-            lacks = next(offer for offer in self._offers if field not in offer.names)
-            return f"the devices in {report.line(lacks.where)} have no {shown}"
-        if meant := report.near(field, self._anywhere):
+        lacking = [offer for offer in self._offers if not offer.fills(field)]
+        if not lacking:
+            return None
+        if len(lacking) < len(self._offers):
+            return f"the devices in {report.line(lacking[0].where)} have no {shown}"
+        attribute = f"{ATTRIBUTE}.{field}"
+        meant = attribute if attribute in self._anywhere else report.near(field, self._anywhere)
+        if meant:
             return f"unknown placeholder {shown}; did you mean `{{{meant}}}`?"
         return f"unknown placeholder {shown}; {self._there}"
 

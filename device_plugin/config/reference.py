@@ -11,6 +11,7 @@ from msgspec import NODEFAULT, inspect
 
 from device_plugin.config import scalars, types
 from device_plugin.config.describe import Described, Key, alternatives, config, describe, structs
+from device_plugin.config.problem import listed
 
 COMMAND = "python -m device_plugin.config.reference docs/config.md"
 _BEGIN = f"<!-- begin: made from the types by `{COMMAND}` -->"
@@ -66,7 +67,7 @@ def _meaning(mapping: Described, key: Key) -> str:
     only = [kind for kind, options in types.KINDS.items() if key.name in options]
     if mapping.cls is not types.Selector or not only:
         return key.text
-    return f"{key.text} Only with {' and '.join(f'`{kind}`' for kind in only)}."
+    return f"{key.text} Only with {listed(only, 'and')}."
 
 
 def _type(kind: inspect.Type) -> str:

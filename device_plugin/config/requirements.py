@@ -1,10 +1,10 @@
 """Rules of `where`: is the attribute there, and can it ever be what is asked for?"""
 
 import contextlib
-import re
 from collections.abc import Mapping
 
 from device_plugin.attribute import Attribute, Quantity, Version, order
+from device_plugin.config import names
 from device_plugin.config.decode import known
 from device_plugin.config.problem import Report, Where, show, there
 from device_plugin.config.types import Requirement, Selector
@@ -14,8 +14,6 @@ Attributes = Mapping[str, Attribute | None]
 
 _BARE = ("Exists", "DoesNotExist")
 _ONE = ("AtLeast", "AtMost")
-_GLOB = frozenset("*?[")
-_SET = r"\[!?+\]?+[^\]]*\]"  # as fnmatch reads it
 
 
 def check(selector: Selector, where: Where, report: Report, attributes: Attributes | None) -> None:
@@ -65,14 +63,14 @@ def _number(one: Requirement, *, written: bool) -> str | None:
 def _value(one: Requirement, value: str, attributes: Attributes) -> str | None:
     """Say why the attribute can never be this."""
     ordered = one.operator in _ONE
-    if not ordered and (message := _glob(value)):
+    if not ordered and (message := names.glob(value) or _placeholder(value)):
         return message
     attribute = attributes.get(one.key)
     if attribute is None:
         return None
     if ordered:
         return _order(one, value, attribute)
-    if not _GLOB.isdisjoint(value) or isinstance(attribute, str):
+    if names.is_glob(value) or isinstance(attribute, str):
         return None
     if isinstance(attribute, bool):
         fits = value in ("true", "false")
@@ -81,13 +79,8 @@ def _value(one: Requirement, value: str, attributes: Attributes) -> str | None:
     return None if fits else _misfit(one.key, value, attribute)
 
 
-def _glob(value: str) -> str | None:
-    rest = re.sub(_SET, "", value)
-    if "[" in rest:
-        return "`[` is never closed; write `[[]` for a literal one"
-    if "[^" in value:
-        return "`[^...]` is not supported; write `[!...]`"
-    if "{" in rest:
+def _placeholder(value: str) -> str | None:
+    if "{" in value.replace("[{]", ""):
         return "`where` takes no placeholders; write `[{]` for a literal `{`"
     return None
 

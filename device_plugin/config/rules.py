@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from device_plugin.config import conflicts, container, devices, names
+from device_plugin.config import cdi, conflicts, container, devices, names
 from device_plugin.config.conflicts import Examined
 from device_plugin.config.decode import known
 from device_plugin.config.placeholders import Offers
@@ -101,4 +101,5 @@ def _resource(resource: Resource, where: Where, report: Report) -> Examined:
         mounts = container.check(resource.container, (*where, "container"), report, offers)
     examined = Examined(where, resource, good, mounts)
     conflicts.within(examined, report)
+    cdi.check(examined, report)
     return examined

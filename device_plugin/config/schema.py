@@ -20,6 +20,12 @@ _ABSOLUTE = {"pattern": "^/"}
 _TEMPLATE = {"pattern": "^[/{]"}
 _PERMISSIONS = {"pattern": r"^(?!.*(.).*\1)[rwm]{1,3}$"}
 _QUANTITY = {"type": "string", "pattern": f"^{attribute.QUANTITY}$"}
+_HEX = rf"(?=.*[*?\[])[0-9a-f{names.GLOB}]+"
+_ID = {"pattern": f"^(?:[0-9a-f]{{4}}|{_HEX})$"}
+_CLASS = {"pattern": f"^(?:(?:[0-9a-f]{{2}}){{1,3}}|{_HEX})$"}
+_ADDRESS = {"pattern": f"^(?:{names.ADDRESS.pattern}|.*[*?\\[].*)$"}
+_PORT = {"pattern": f"^(?:{names.PORT.pattern}|.*[*?\\[].*)$"}
+_TEXT = {"minLength": 1}
 _ATTRIBUTES = {"propertyNames": {"pattern": f"^{names.ATTRIBUTE.pattern}$"}}
 # What the types do not say of a key's value.
 _MORE: Mapping[tuple[type, str], Schema] = {
@@ -35,6 +41,23 @@ _MORE: Mapping[tuple[type, str], Schema] = {
     (types.Virtual, "attributes"): _ATTRIBUTES,
     (types.Virtual, "capacity"): {**_ATTRIBUTES, "additionalProperties": _QUANTITY},
     (types.VersionValue, "version"): {"pattern": f"^{attribute.VERSION}$"},
+    (types.Usb, "vendor"): _ID,
+    (types.Usb, "product"): _ID,
+    (types.Usb, "serial"): _TEXT,
+    (types.Usb, "port"): _PORT,
+    (types.Usb, "class"): _CLASS,
+    (types.Pci, "vendor"): _ID,
+    (types.Pci, "device"): _ID,
+    (types.Pci, "class"): _CLASS,
+    (types.Pci, "subsystem_vendor"): _ID,
+    (types.Pci, "subsystem_device"): _ID,
+    (types.Pci, "driver"): _TEXT,
+    (types.Pci, "address"): _ADDRESS,
+    (types.NodeOf, "subsystem"): {"pattern": f"^{names.SUBSYSTEM.pattern}$"},
+    (types.NodeOf, "to"): _TEMPLATE,
+    (types.NodeOf, "permissions"): _PERMISSIONS,
+    (types.Selector, "nodes"): {"minItems": 1},
+    (types.Exec, "command"): {"minItems": 1},
     (types.Mount, "host_path"): _TEMPLATE,
     (types.Mount, "path"): _TEMPLATE,
 }
@@ -103,6 +126,8 @@ def _mapping(mapping: Described, definitions: dict[str, Schema]) -> Schema:
         }
     if mapping.cls is types.Requirement:
         return {"oneOf": [_requirement(values, *one) for one in _VALUES.items()]}
+    if mapping.cls in (types.Usb, types.Pci):
+        return {**_closed(values, required), "minProperties": 1}
     return _closed(values, required)
 
 

@@ -16,6 +16,8 @@ HOUR = 3600.0
 # Every float of the config is a duration: seconds here, text as in Go in the file.
 AuditInterval = Annotated[float, Meta(ge=0.1, le=24 * HOUR)]
 Grace = Annotated[float, Meta(ge=60, le=10 * 365 * 24 * HOUR)]
+ExecInterval = Annotated[float, Meta(ge=1, le=24 * HOUR)]
+ExecTimeout = Annotated[float, Meta(ge=0.1, le=600)]
 
 
 class Requirement(Struct, frozen=True, forbid_unknown_fields=True):
@@ -32,10 +34,10 @@ class Requirement(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Companion(Struct, frozen=True, forbid_unknown_fields=True):
-    """A further node that belongs to a `path` device."""
+    """A further node that belongs to a device, and maybe to others as well."""
 
     path: str
-    """Its path, with the captures of the device's `path`, without globs."""
+    """Its path, without globs; it takes the captures of the device's `path`."""
     to: str | None = None
     """Where the container finds it; else at the same path."""
     permissions: str = "rw"
@@ -62,20 +64,111 @@ class Virtual(Struct, frozen=True, forbid_unknown_fields=True):
     """What each has, by name, in Kubernetes quantities: `80Gi`."""
 
 
+class Usb(Struct, frozen=True, forbid_unknown_fields=True):
+    """USB devices that are all of this, at least one key; values take globs.
+
+    Hubs are devices only where their `product` or `class` is given.
+    Hexadecimal numbers are text in lower case, without `0x`, as `lsusb` prints them.
+    """
+
+    vendor: str | None = None
+    """The vendor's ID, four hexadecimal digits."""
+    product: str | None = None
+    """The product's ID, four hexadecimal digits."""
+    serial: str | None = None
+    """The serial number, as `discover` shows it."""
+    port: str | None = None
+    """Where it is plugged in, as the kernel names it: `1-1.4` is port 4 of the hub at port 1 of
+    bus 1."""
+    class_: str | None = field(default=None, name="class")
+    """The class of one of its interfaces, with or without subclass and protocol: `08`, `0806` or
+    `080650`."""
+
+
+class Pci(Struct, frozen=True, forbid_unknown_fields=True):
+    """PCI functions that are all of this, at least one key; values take globs.
+
+    Hexadecimal numbers are text in lower case, without `0x`, as `lspci -nn` prints them.
+    """
+
+    vendor: str | None = None
+    """The vendor's ID, four hexadecimal digits."""
+    device: str | None = None
+    """The device's ID, four hexadecimal digits."""
+    class_: str | None = field(default=None, name="class")
+    """The class, with or without subclass and programming interface: `03`, `0300` or `030000`."""
+    subsystem_vendor: str | None = None
+    """The ID of who made the card, four hexadecimal digits."""
+    subsystem_device: str | None = None
+    """That maker's ID of the card, four hexadecimal digits."""
+    driver: str | None = None
+    """The driver that it is bound to."""
+    address: str | None = None
+    """Its address, with the domain: `0000:3b:00.0`."""
+
+
+class Gpu(Struct, frozen=True, forbid_unknown_fields=True):
+    """GPUs with what containers need to use them; docs/config.md says what it stands for."""
+
+    vendor: Literal["amd", "intel", "nvidia"]
+    """Who made them."""
+
+
+class Exec(Struct, frozen=True, forbid_unknown_fields=True):
+    """Devices that a program lists as JSON on its standard output."""
+
+    command: tuple[str, ...]
+    """The program and its arguments; no shell reads them."""
+    interval: ExecInterval = 60.0
+    """How often it is run."""
+    timeout: ExecTimeout = 10.0
+    """How long it may take."""
+
+
+class NodeOf(Struct, frozen=True, forbid_unknown_fields=True):
+    """Nodes of a device that a container gets: those that belong to one subsystem of the kernel."""
+
+    subsystem: str
+    """`tty`, `video4linux`, `hidraw`, `input`, `sound`, `block`, `drm`, `nvme`, ...; `usb` is the
+    device's own node in /dev/bus/usb."""
+    to: str | None = None
+    """Where the container finds the node, the first one that no earlier item takes. Without it:
+    all that are left, each at the path that it has on the host."""
+    permissions: str = "rw"
+    """What the container may do with them: some of `r`, `w` and `m` (mknod)."""
+    optional: bool = False
+    """The device is one without such a node, too."""
+
+
 class Selector(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which devices of the node belong to the resource; exactly one kind (`path`, `virtual`)."""
+    """Which devices of the node belong to the resource; exactly one kind.
+
+    The kinds are `path`, `usb`, `pci`, `vfio`, `gpu`, `virtual` and `exec`.
+    """
 
     path: str | None = None
     """Kind: a device node, a link to one, a folder (all nodes in it are one device), or a pattern
     for many, with `*`, `?`, `[0-9]`, `[!0-9]`, and `{name}`, which captures a piece."""
+    usb: Usb | None = None
+    """Kind: USB devices, by what they say about themselves."""
+    pci: Pci | None = None
+    """Kind: functions of PCI devices, by what they say about themselves."""
+    vfio: Pci | None = None
+    """Kind: IOMMU groups that hold such a function, to pass through to virtual machines."""
+    gpu: Gpu | None = None
+    """Kind: GPUs, each with all of its nodes."""
     virtual: Virtual | None = None
     """Kind: devices that are only counted; there is nothing to mount."""
+    exec: Exec | None = None
+    """Kind: devices that a program lists."""
     to: str | None = None
     """Where the container finds the node; else at the same path."""
     permissions: str = "rw"
     """What the container may do with the node: some of `r`, `w` and `m` (mknod)."""
     with_: tuple[str | Companion, ...] = field(default=(), name="with")
     """Companions: further nodes that belong to the device."""
+    nodes: tuple[NodeOf, ...] = ()
+    """Which of its nodes a container gets; the first is the primary one. Else all of them."""
     where: tuple[Requirement, ...] = ()
     """Takes only devices of which all of this holds; for "or" write another selector."""
     replicas: Annotated[int, Meta(ge=1, le=MAX_REPLICAS)] = 1
@@ -94,8 +187,9 @@ class PerContainer(Struct, frozen=True, forbid_unknown_fields=True):
 class Allocation(Struct, frozen=True, forbid_unknown_fields=True):
     """Which of several free devices a container gets."""
 
-    prefer: Literal["pack", "spread"] = "pack"
-    """`pack`: as few devices as can be, those that leave least behind; `spread`: even shares."""
+    prefer: Literal["numa", "pack", "spread"] = "numa"
+    """`numa`: on as few NUMA nodes as can be, then below as few PCIe roots, then as `pack`;
+    `pack`: as few devices as can be, those that leave least behind; `spread`: even shares."""
 
 
 class Mount(Struct, frozen=True, forbid_unknown_fields=True):
@@ -118,6 +212,9 @@ class Container(Struct, frozen=True, forbid_unknown_fields=True):
     """Files and folders of the host."""
     annotations: dict[str, str] = {}
     """Annotations for the container runtime, by key."""
+    cdi: bool = False
+    """Device nodes reach the container by CDI: the runtime is given names and reads the rest in
+    /var/run/cdi."""
 
 
 class Resource(Struct, frozen=True, forbid_unknown_fields=True):
@@ -154,10 +251,15 @@ class Part(Config, frozen=True, forbid_unknown_fields=True):
     resources: tuple[Resource, ...] = ()
 
 
-# The options of a selector that fit one kind only; the others fit all.
+# The kinds of selectors, and the options that fit not all of them.
 KINDS: Mapping[str, frozenset[str]] = {
     "path": frozenset(("to", "permissions", "with")),
+    "usb": frozenset(("nodes", "with")),
+    "pci": frozenset(("nodes", "with")),
+    "vfio": frozenset(("nodes", "with")),
+    "gpu": frozenset(("nodes", "with")),
     "virtual": frozenset(),
+    "exec": frozenset(),
 }
 
 # Keys and values that the design has and this version has not: refused like any other, but nobody
@@ -166,7 +268,6 @@ LATER: Mapping[type, frozenset[str]] = {
     Config: frozenset(("api", "dra", "runtimes")),
     Part: frozenset(("api", "dra", "runtimes")),
     Resource: frozenset(("api", "dra", "health", "runtimes")),
-    Selector: frozenset(("exec", "gpu", "health", "nodes", "pci", "usb", "vfio")),
-    Container: frozenset(("cdi",)),
+    Selector: frozenset(("health",)),
 }
-LATER_VALUES = frozenset(("numa",))
+LATER_VALUES: frozenset[str] = frozenset()

@@ -4,12 +4,24 @@ A selector answers for itself alone; `discover` asks all of them in file order a
 a node that several of them claim.
 """
 
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
 import msgspec
 
 from device_plugin.config import Config, Resource, Selector
 from device_plugin.device import Candidate, Found, Lost
-from device_plugin.discovery import path, virtual
+from device_plugin.discovery import gpu, path, pci, program, usb, vfio, virtual
+from device_plugin.discovery.program import Answers
 from device_plugin.host import Look, shown
+
+_HARDWARE: Mapping[str, Callable[[Look, Selector, Any], Found]] = {
+    "usb": usb.find,
+    "pci": pci.find,
+    "vfio": vfio.find,
+    "gpu": gpu.find,
+}
 
 
 class Discovered(msgspec.Struct):
@@ -25,18 +37,24 @@ class Discovered(msgspec.Struct):
     errors: int = 0  # selectors that failed, by a bug of ours
 
 
-def discover(look: Look, config: Config) -> dict[str, Discovered]:
-    """Ask every selector; by resource, in file order."""
+def discover(look: Look, config: Config, answers: Answers | None = None) -> dict[str, Discovered]:
+    """Ask every selector; by resource, in file order.
+
+    `answers` says what the programs of `exec` listed last; without it they are run now.
+    """
     owners: dict[str, tuple[str, str]] = {}
-    return {resource.name: _discover(look, resource, owners) for resource in config.resources}
+    answers = answers or partial(program.ask_now, look)
+    return {one.name: _discover(look, one, owners, answers) for one in config.resources}
 
 
-def _discover(look: Look, resource: Resource, owners: dict[str, tuple[str, str]]) -> Discovered:
+def _discover(
+    look: Look, resource: Resource, owners: dict[str, tuple[str, str]], answers: Answers
+) -> Discovered:
     discovered = Discovered()
     ids: set[str] = set()
-    for index, selector in enumerate(resource.devices):
+    for index in range(len(resource.devices)):
         try:
-            found = _find(look, resource, selector, index)
+            found = _find(look, resource, index, answers)
         except Exception as error:  # noqa: BLE001 - one bad selector must not stop the others
             found = Found(note=f"devices[{index}] failed, please report: {error!r}")
             discovered.errors += 1
@@ -59,10 +77,18 @@ def _discover(look: Look, resource: Resource, owners: dict[str, tuple[str, str]]
     return discovered
 
 
-def _find(look: Look, resource: Resource, selector: Selector, index: int) -> Found:
+def _find(look: Look, resource: Resource, index: int, answers: Answers) -> Found:
+    selector = resource.devices[index]
+    if selector.exec is not None:
+        answer = answers(selector.exec)
+        return program.find(look, selector, selector.exec, resource.name, answer)
     if selector.virtual is not None:
         before = sum(other.virtual is not None for other in resource.devices[:index])
         return virtual.find(selector, selector.virtual, resource.name, before)
+    for kind, find in _HARDWARE.items():
+        wanted = getattr(selector, kind)
+        if wanted is not None:
+            return find(look, selector, wanted)
     return path.find(look, selector)
 
 
@@ -72,7 +98,8 @@ def _claim(candidate: Candidate, resource: str, owners: dict[str, tuple[str, str
     Returns what is wrong. IDs and node paths share `owners`: a path starts with a slash.
     """
     device = candidate.device.id
-    claims = (*candidate.claims, device)
+    # Of several that are taken, the one is named that says most: a folder in /sys last.
+    claims = sorted((*candidate.claims, device), key=lambda claim: claim.startswith("/sys/"))
     for claim in claims:
         if claim in owners:
             owner, its_device = owners[claim]

@@ -1,12 +1,14 @@
 """Why a path is, or is not, a device of a resource: what each selector makes of it."""
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import msgspec
 
-from device_plugin.config import Config, Resource, Selector
+from device_plugin.config import KINDS, Config, Resource, Selector
 from device_plugin.device import Candidate, Found
-from device_plugin.discovery import discover
+from device_plugin.discovery import discover, match
+from device_plugin.discovery.owner import Hardware, described, owner, why_not
 from device_plugin.discovery.path import device_of
 from device_plugin.host import Look, Unusable, shown
 from device_plugin.pattern import PathPattern
@@ -43,7 +45,11 @@ def title(selector: Selector) -> str:
     """Name a selector as the file does."""
     if selector.virtual is not None:
         return f"virtual: {selector.virtual.count}"
-    return f"path: {selector.path}"
+    return match.title(selector) or f"path: {selector.path}"
+
+
+def _kind(selector: Selector) -> str:
+    return next(kind for kind in KINDS if getattr(selector, kind) is not None)
 
 
 class _Asked:
@@ -57,35 +63,67 @@ class _Asked:
 
     def verdict(self, resource: Resource, index: int, found: Found) -> Verdict:
         selector = resource.devices[index]
-        if selector.path is None:
-            return Verdict(resource.name, index, "virtual", "virtual devices have no nodes")
-        text, candidate = self._said(PathPattern.parse(selector.path), found)
+        kind = _kind(selector)
+        if kind == "virtual":
+            return Verdict(resource.name, index, kind, "virtual devices have no nodes")
+        if selector.path is not None:
+            text, candidate = self._said(PathPattern.parse(selector.path), found)
+        else:
+            text, candidate = self._found_by_kind(selector, found)
         if candidate is None:
-            return Verdict(resource.name, index, "path", text)
+            return Verdict(resource.name, index, kind, text)
         problem = candidate.problem
         text = f"{text}, but {problem}" if problem else text
-        return Verdict(resource.name, index, "path", text, candidate.device.id, problem)
+        return Verdict(resource.name, index, kind, text, candidate.device.id, problem)
 
     def _said(self, pattern: PathPattern, found: Found) -> tuple[str, Candidate | None]:
         """By its own name, else by where it leads, else as a companion, else not at all."""
         differs = difference(pattern, self._path)
         for candidate, name in self._owners(found, "" if differs else device_of(self._path)):
-            verb = "would be" if candidate.problem else "is"
-            link = f", as {name}" if name not in ("", self._path) else ""
-            return f"{self._shown} {verb} the device {candidate.device.id}{link}", candidate
+            return self._is(candidate, name), candidate
         for lost in found.lost:
             if lost.what == self._shown or (not differs and lost.what == device_of(self._path)):
                 return f"{self._shown} matches, but {lost.reason}", None
             if self._real and self._end(lost.what) == self._real:
                 return f"{self._shown} matches as {lost.what}, but {lost.reason}", None
-        companions = [c for c in found.candidates if self._name_in(c)]
-        if companions:
-            first, *others = companions
-            more = f" and {len(others)} more" if others else ""
-            verb = "would come" if first.problem else "comes"
-            return f"{self._shown} {verb} with the device {first.device.id}{more}", first
+        if companion := self._comes_with(found):
+            return companion
         why = found.note if self._real else "it does not exist"
         return differs or f"{self._shown} matches, but {why}", None
+
+    def _found_by_kind(self, selector: Selector, found: Found) -> tuple[str, Candidate | None]:
+        """What a selector says that asks for hardware rather than for a path."""
+        for candidate, name in self._owners(found, ""):
+            return self._is(candidate, name), candidate
+        if companion := self._comes_with(found):
+            return companion
+        if not self._real:
+            return "it does not exist", None
+        if selector.exec is not None:
+            return f"{self._shown} belongs to nothing that the program lists", None
+        if self._hardware is None:
+            kind = "USB device" if selector.usb is not None else "PCI function"
+            return f"{self._shown} belongs to no {kind}", None
+        belongs = f"{self._shown} belongs to {described(self._hardware)}"
+        return f"{belongs}, but {why_not(self._look, self._hardware, selector, found)}", None
+
+    @cached_property
+    def _hardware(self) -> Hardware | None:
+        return owner(self._look, self._path)
+
+    def _is(self, candidate: Candidate, name: str) -> str:
+        verb = "would be" if candidate.problem else "is"
+        link = f", as {name}" if name not in ("", self._path) else ""
+        return f"{self._shown} {verb} the device {candidate.device.id}{link}"
+
+    def _comes_with(self, found: Found) -> tuple[str, Candidate] | None:
+        companions = [c for c in found.candidates if self._name_in(c)]
+        if not companions:
+            return None
+        first, *others = companions
+        more = f" and {len(others)} more" if others else ""
+        verb = "would come" if first.problem else "comes"
+        return f"{self._shown} {verb} with the device {first.device.id}{more}", first
 
     def _owners(self, found: Found, device: str) -> Iterator[tuple[Candidate, str]]:
         for candidate in found.candidates:

@@ -61,25 +61,25 @@ def _compared(one: Requirement, value: Attribute) -> Mismatch | None:
     limit, least = one.values[0], one.operator == "AtLeast"
     compared = order(value, limit)
     if compared is None:
-        return Mismatch(f"{_is(one, value)}, which does not compare with {_said(limit)}", odd=True)
+        return Mismatch(f"{_is(one, value)}, which does not compare with {said(limit)}", odd=True)
     if (compared >= 0) if least else (compared <= 0):
         return None
     due = "at least" if least else "at most"
-    return Mismatch(f"{_is(one, value)}, and must be {due} {_said(limit)}")
+    return Mismatch(f"{_is(one, value)}, and must be {due} {said(limit)}")
 
 
 def _is(one: Requirement, value: Attribute) -> str:
-    return f"{one.key} is {_said(text(value))}"
+    return f"{one.key} is {said(text(value))}"
 
 
 def _listed(values: tuple[str, ...]) -> str:
-    *front, end = map(_said, values[:_LISTED])
+    *front, end = map(said, values[:_LISTED])
     if len(values) > _LISTED:
         return f"{', '.join((*front, end))} or {len(values) - _LISTED} more"
     return f"{', '.join(front)} or {end}" if front else end
 
 
-def _said(value: str) -> str:
+def said(value: str) -> str:
     """Show a value; in quotes where it would be misread."""
     if len(value) > _SHOWN:
         value = value[: _SHOWN - 3] + "..."

@@ -136,7 +136,7 @@ def test_allocate_prints_the_response_as_protobuf_json(config):
         ],
         "annotations": {"example.com/id": "null,null-r1"},
     }
-    assert done.stderr == "pack: 2 of 3 of null\n"
+    assert done.stderr == "numa: 2 of 3 of null\n"
 
 
 @pytest.mark.parametrize("output", ["table", "yaml"])

@@ -43,7 +43,7 @@ def test_a_device_never_seen_whole_is_withheld_and_named(inventory):
 
 
 def test_a_device_that_a_container_holds_is_listed_whatever_is_wrong(inventory):
-    inventory.replace(R, [Candidate(Device("a"), "moved")], held=["a"])
+    inventory.replace(R, [Candidate(Device("a"), "moved")], held={"a": ()})
     assert health(inventory) == {"a": "moved"}
 
 
@@ -61,6 +61,13 @@ def test_replicas_follow_the_health_of_their_device(inventory):
     assert {d.ID: d.health for d in message.devices} == dict.fromkeys(
         ("a", "a-r1", "a-r2"), "Unhealthy"
     )
+
+
+def test_replicas_too_many_keep_their_numa_nodes(inventory):
+    for replicas in (3, 1):
+        inventory.replace(R, [Candidate(Device("a", replicas=replicas, numa_nodes=(1,)))])
+    nodes = {one.device.id: one.device.numa_nodes for one in inventory.snapshot(R).devices}
+    assert nodes == {"a": (1,), "a-r1": (1,), "a-r2": (1,)}
 
 
 def test_nothing_new_is_no_new_snapshot(inventory):

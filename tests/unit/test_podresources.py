@@ -46,6 +46,18 @@ def test_entries_are_merged_by_resource_and_id(kubelet, asked):
     assert holdings.held("other") == {}
 
 
+def test_the_numa_nodes_of_a_device_are_its_entries_together(kubelet, asked):
+    def entry(*nodes):
+        topology = pb.TopologyInfo(nodes=[pb.NUMANode(ID=node) for node in nodes])
+        return pb.ContainerDevices(resource_name="r", device_ids=["a"], topology=topology)
+
+    container = pb.ContainerResources(name="c", devices=[entry(1), entry(0), entry(-1), entry()])
+    pod = pb.PodResources(name="p", namespace="n", containers=[container])
+    answer = pb.ListPodResourcesResponse(pod_resources=[pod])
+    kubelet.pod_resources.answer(answer.SerializeToString(), method="List")
+    assert asked().numa_nodes == {("r", "a"): (0, 1)}
+
+
 def test_an_answer_beyond_grpcs_own_limit(kubelet, asked):
     ids = [f"{i:060}" for i in range(80_000)]
     container = pb.ContainerResources(name="c", devices=devices("r", *ids))

@@ -30,7 +30,7 @@ def by_device(ids):
 
 resources = st.builds(
     resource,
-    st.sampled_from(["pack", "spread"]),
+    st.sampled_from(["numa", "pack", "spread"]),
     max=st.none() | st.integers(1, 6),
     distinct=st.booleans(),
 )
@@ -158,13 +158,16 @@ def test_spreading_prefers_the_device_with_most_left():
 
 def test_distinct_never_takes_two_of_one_device():
     state = snapshot([3, 3, 1])
-    for how in ("pack", "spread"):
+    for how in ("numa", "pack", "spread"):
         rules = resource(how, distinct=True)
         assert max(by_device(prefer(rules, state, state.by_id, ["a-r2"], 3)).values()) == 1
         assert prefer(rules, state, state.by_id, ["a-r2"], 4) == []
         assert prefer(rules, state, state.by_id, ["a", "a-r1"], 3) == []
     assert prefer(resource(distinct=True), state, state.by_id, (), 1) == ["c"]
     assert prefer(resource("spread", distinct=True), state, state.by_id, (), 1) == ["a"]
+    for how in ("numa", "pack"):
+        some = snapshot([3, 2, 1, 1])
+        assert prefer(resource(how, distinct=True), some, some.by_id, (), 3) == ["c", "d", "b"]
 
 
 def test_more_than_a_container_may_have_is_left_to_allocate_to_refuse():
@@ -194,7 +197,7 @@ def test_a_fixed_one_is_kept_though_it_is_broken_or_not_offered():
     assert prefer(resource(), state, ["b", "c"], ["a"], 2) == ["a", "b"]
 
 
-@pytest.mark.parametrize("how", ["pack", "spread"])
+@pytest.mark.parametrize("how", ["numa", "pack", "spread"])
 @pytest.mark.parametrize("distinct", [False, True])
 @pytest.mark.parametrize("shape", [[1] * 10_000, [4, 3] * 1400, [100] * 100, [10_000]])
 def test_ten_thousand_ids_are_chosen_from_in_no_time(how, distinct, shape):

@@ -6,6 +6,9 @@ import pytest
 import yaml
 
 from device_plugin import config
+from device_plugin.cdi import Specs
+from device_plugin.discovery.program import Answer
+from device_plugin.device import Device
 from device_plugin.inventory import Inventory
 from device_plugin.metrics import Metrics
 from device_plugin.podresources import Holder, Holdings
@@ -32,7 +35,9 @@ class Keeper:
             handed_out=self.handed_out,
             disabled=self.disabled,
             releases=Releases(self.checkpoint, "own"),
+            specs=Specs(state / "cdi", state),
             metrics=Metrics(),
+            answers=lambda _: Answer(),
         )
         self.config = conf()
         self.now = 1000.0
@@ -63,7 +68,7 @@ class Keeper:
         holders = {names[key]: dict.fromkeys(held, (POD,)) for key, held in ids.items()}
         healthy = {R: frozenset(healthy)} if healthy is not None else {}
         again = self.upkeep.take(
-            Holdings(self.now, holders, healthy, frozenset(pods)), GRACE, streaming
+            Holdings(self.now, holders, healthy, pods=frozenset(pods)), GRACE, streaming
         )
         if again:
             self.look()
@@ -154,6 +159,23 @@ def test_what_containers_hold_is_listed_at_start(keeper):
         "gone-r3": "removed",
     }
     assert not keeper.held(r=["gone", "gone-r3", "b-r1", "b-r7"]), "nothing new"
+
+
+def test_what_is_left_over_keeps_its_numa_nodes(keeper):
+    """Without them a kubelet with a NUMA policy may reject the Pod when it restarts."""
+    keeper.look(conf(r=paths("/dev/{n}")))
+    keeper.now += 10
+    nodes = {(R, "gone"): (0, 1)}
+    holders = {R: {"gone": (POD,)}}
+    holdings = Holdings(keeper.now, holders, numa_nodes=nodes, pods=frozenset(("own",)))
+    assert keeper.upkeep.take(holdings, GRACE, ())
+    keeper.look()
+    (listed,) = keeper.inventory.snapshot(R).devices
+    assert listed.device == Device("gone", numa_nodes=(0, 1))
+    keeper.handed_out.remember(R, [(Device("other", numa_nodes=(3,)), {})])
+    keeper.look()
+    found = {one.device.id: one.device.numa_nodes for one in keeper.inventory.snapshot(R).devices}
+    assert found == {"gone": (0, 1), "other": (3,)}
 
 
 def test_a_device_that_is_found_again_takes_its_ids_back(keeper):

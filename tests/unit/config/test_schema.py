@@ -65,6 +65,12 @@ resources:
           count: 1
           attributes: {a: text, b: 5, c: true, d: {version: 1.2.3}}
           capacity: {memory: 80Gi}
+      - usb: {vendor: "10c4", product: "ea6?", serial: A*, port: "1-4.1", class: "0806"}
+        nodes: [{subsystem: tty, to: /dev/zig, permissions: r, optional: true}]
+      - pci: {vendor: "10de", device: "1eb8", class: "03", driver: nv*, address: "0000:3b:00.0"}
+      - vfio: {subsystem_vendor: "10de", subsystem_device: "12a2"}
+      - gpu: {vendor: amd}
+      - exec: {command: [/list, --all], interval: 60s, timeout: 10s}
     allocation: {prefer: spread}
     per_container: {max: 1, distinct: true}
     container:
@@ -86,11 +92,30 @@ MISTAKES = {
     "operator: Exists": ["operator: In", "operator: Exists, values: [a]"],
     "replicas: 2": ["replicas: 0", "replicas: 10001", 'replicas: "2"', "replicas: true"],
     "virtual:": ["path: /dev/a\n        virtual:", "with: []\n        virtual:", "vitual:"],
+    'vendor: "10c4"': ["vendor: 10", 'vendor: "10C4"', 'vendor: "0x10c4"', 'vendro: "10c4"'],
+    '"ea6?"': ['"ea"', '"ea60?g"', '""', "[ea60]"],
+    "serial: A*": ['serial: ""', "serial: 5"],
+    '"1-4.1"': ['"1.4"', '"usb1"', '""'],
+    '"0806"': ['"806"', '"vga"', '"0806500"'],
+    "subsystem: tty": ["subsystem: TTY", "subsystem: /dev/x", "to: /dev/y"],
+    "to: /dev/zig": ["to: zig", "too: /dev/zig"],
+    "permissions: r,": ["permissions: x,"],
+    "nodes: [{subsystem: tty, to: /dev/zig, permissions: r, optional: true}]": [
+        "nodes: []",
+        "permissions: rw",
+        "nodes: [tty]",
+    ],
+    '"0000:3b:00.0"': ['"3b:00.0"', '"0000:3B:00.0"', "0000:03:02.0"],
+    "device: ": ["product: ", "devise: "],
+    '{subsystem_vendor: "10de", subsystem_device: "12a2"}': ["{}", '{product: "12a2"}', "[]"],
+    "vendor: amd": ["vendor: Amd", "vendor: matrox", 'vendor: amd, device: "1"'],
+    "[/list, --all]": ["[]", "/list", "[5]"],
+    "60s": ["60", "1 minute"],
     "count: 1": ["count: -1", "cuont: 1", "count: many"],
     "a: text": ["a-b: text", "a: [text]", "a: 1.5"],
     "1.2.3": ['"1.2"', "v1.2.3", "1.2.3, x: y", "5"],
     "memory: 80Gi": ["memory: 80GB", "memory: 80", "2m: 80Gi"],
-    "prefer: spread": ["prefer: numa", "perfer: spread"],
+    "prefer: spread": ["prefer: near", "perfer: spread"],
     "max: 1": ["max: 0", "max: many", "maximum: 1"],
     'A: "{id}"': ["A: 5", "A: {id}"],
     '"/opt/{id}"': ["opt", "5"],
@@ -181,6 +206,8 @@ JUDGES = {
     "items": of(list, lambda a, v, _: all(fits(one, a) for one in v)),
     "minItems": of(list, lambda a, v, _: len(v) >= a),
     "maxItems": of(list, lambda a, v, _: len(v) <= a),
+    "minProperties": of(dict, lambda a, v, _: len(v) >= a),
+    "minLength": of(str, lambda a, v, _: len(v) >= a),
     "pattern": of(str, lambda a, v, _: re.search(a, v) is not None),
     "minimum": of(int, lambda a, v, _: v >= a),
     "maximum": of(int, lambda a, v, _: v <= a),

@@ -1,0 +1,110 @@
+"""`exec`: devices that a program lists.
+
+A program is run apart from looks, which take what it listed last; where that is too long ago, its
+devices are unhealthy.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import msgspec
+from msgspec import Struct
+
+from device_plugin.config import Exec, Selector
+from device_plugin.device import Candidate, Device, Found, Node, device_id
+from device_plugin.discovery import match
+from device_plugin.discovery.match import Match
+from device_plugin.discovery.printed import Listed, decode, values
+from device_plugin.host import Entry, Host, Look, Unusable
+from device_plugin.runner import Failed, Runner
+from device_plugin.template import escape
+
+_GRACE = 3  # intervals for which a program may fail before its devices are unhealthy
+
+
+class Answer(Struct, frozen=True):
+    """What is known of a program: the last good list, and why the last run was not good."""
+
+    devices: tuple[Listed, ...] | None = None  # None: there was no good run yet
+    problem: str = ""  # completes "PROGRAM ..."
+    at: float = 0.0  # when the list came, by the monotonic clock
+
+    def says_the_same_as(self, other: "Answer") -> bool:
+        return (self.devices, self.problem) == (other.devices, other.problem)
+
+
+Answers = Callable[[Exec], Answer]
+
+
+def runner(wanted: Exec, host: Host) -> Runner:
+    root = host.local("/").rstrip("/") or "/"
+    return Runner(wanted.command, wanted.timeout, {"DEVICE_PLUGIN_HOST_ROOT": root})
+
+
+def ask(run: Runner, before: Answer, stopping: int | None = None) -> Answer:
+    """Run a program once; where that fails, its last list stays. Raises Stopped."""
+    try:
+        return Answer(decode(run.run(stopping)), at=time.monotonic())
+    except Failed as why:
+        return msgspec.structs.replace(before, problem=str(why))
+
+
+def ask_now(look: Look, wanted: Exec) -> Answer:
+    """Run a program, once a look: for whoever has no daemon that has run it."""
+    key = f"exec {wanted.command}"
+    if key not in look.kept:
+        look.kept[key] = ask(runner(wanted, look.host), Answer())
+    kept: Answer = look.kept[key]
+    return kept
+
+
+def find(look: Look, selector: Selector, wanted: Exec, resource: str, answer: Answer) -> Found:
+    """What a program listed last, as candidates; a failing one's are unhealthy after a grace."""
+    problem = f"{wanted.command[0]} {answer.problem}" if answer.problem else ""
+    if answer.devices is None:
+        return Found(note=problem)  # none: it has not run yet
+    stale = time.monotonic() - answer.at > _GRACE * wanted.interval
+    matches = _matches(look, selector, resource, answer.devices, problem if stale else "")
+    found = match.sift(matches, selector)
+    notes = [problem and f"{problem}; its last list stays", found.note]
+    return msgspec.structs.replace(found, note="; ".join(filter(None, notes)))
+
+
+def _matches(
+    look: Look, selector: Selector, resource: str, listed: tuple[Listed, ...], problem: str
+) -> Iterator[Match]:
+    for one in listed:
+        device = Device(
+            device_id(one.id, f"{resource}/{one.id}"),
+            replicas=selector.replicas,
+            attributes=values(one),
+            numa_nodes=tuple(sorted(set(one.numa_nodes))),
+        )
+        make = partial(_candidate, look, device, one, problem)
+        yield Match(device.id, device.attributes, make)
+
+
+def _candidate(look: Look, device: Device, listed: Listed, problem: str) -> Candidate:
+    """The device with its nodes; the first of them is its own, others may be shared."""
+    nodes, claims = [], []
+    if listed.health == "Unhealthy":
+        problem = problem or listed.reason or "the program says so"
+    for node in listed.nodes:
+        try:
+            entry = _entry(look, node.host_path)
+        except Unusable as why:
+            if not node.optional:
+                problem = problem or f"{node.host_path} {why}"
+            continue
+        nodes.append(Node(node.host_path, escape(node.to or ""), node.permissions))
+        claims.append(entry.real)
+    device = msgspec.structs.replace(device, nodes=tuple(nodes))
+    return Candidate(device, problem, tuple(claims[:1]))
+
+
+def _entry(look: Look, path: str) -> Entry:
+    entry = look.entry(path)
+    if not entry.is_node:
+        raise Unusable(f"is {entry.kind}, not a device node")
+    return entry
