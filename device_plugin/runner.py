@@ -141,7 +141,16 @@ class _Child:
             if ended.poll(timeout * 1000):
                 self.code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
                 os.close(self._process)
+                self._reap_orphans()
         return self.code is not None
+
+    def _reap_orphans(self) -> None:
+        """Where we are PID 1, what it left behind became our child; it is killed, too."""
+        deadline = time.monotonic() + _DYING
+        with contextlib.suppress(ChildProcessError):
+            while time.monotonic() < deadline:
+                if os.waitpid(-self.pid, os.WNOHANG) == (0, 0):
+                    time.sleep(0.001)
 
     def close(self) -> None:
         os.close(self.stdout.end)

@@ -81,6 +81,7 @@ def candidate(
     selector: Selector,
     attributes: Mapping[str, Attribute],
     handed: Handed,
+    *,
     hardware: Sequence[sysfs.Device],
     problem: str = "",
 ) -> Candidate:

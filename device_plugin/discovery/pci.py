@@ -89,4 +89,4 @@ def _candidate(
         node, hint = nvidia.node(function)
         there = [*node, *there]
     handed = nodes.hand_over(function.look, selector, there, there, hint=hint)
-    return nodes.candidate(f"pci-{function.id}", selector, attributes, handed, [function])
+    return nodes.candidate(f"pci-{function.id}", selector, attributes, handed, hardware=[function])

@@ -156,7 +156,7 @@ def _candidate(selector: Selector, one: Known, attributes: Mapping[str, Attribut
     default = [node for node in there if node not in raw] or raw
     handed = nodes.hand_over(stick.look, selector, there, default, named=one.by_serial)
     problem = "" if stick.interfaces else "it has no interfaces: is it authorized?"
-    return nodes.candidate(one.id, selector, attributes, handed, [stick], problem)
+    return nodes.candidate(one.id, selector, attributes, handed, hardware=[stick], problem=problem)
 
 
 def _watch(look: Look) -> None:

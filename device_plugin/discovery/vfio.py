@@ -94,7 +94,9 @@ def _candidate(selector: Selector, group: Group, attributes: Mapping[str, Attrib
     handed = nodes.hand_over(look, selector, there, there)
     lacking = "" if there or selector.nodes else "it has no vfio node"
     problem = group.problem or lacking
-    return nodes.candidate(group.id, selector, attributes, handed, group.members, problem)
+    return nodes.candidate(
+        group.id, selector, attributes, handed, hardware=group.members, problem=problem
+    )
 
 
 def _nodes(look: Look, group: Group) -> Iterator[sysfs.Node]:

@@ -2,15 +2,18 @@
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 from device_plugin.runner import Failed, Runner, Stopped
 
 SH = "/bin/sh"
+ROOT = Path(__file__).parents[2]
 
 
 def run(script, *, timeout=20, stopping=None, **environment):
@@ -158,6 +161,22 @@ class TestRun:
         assert gone(pids[0])
 
 
+def test_what_it_leaves_behind_is_no_zombie():
+    """In a container we are PID 1, to whom orphans come: so is a subreaper."""
+    script = """
+import ctypes, os
+from device_plugin.runner import Runner
+assert ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0  # PR_SET_CHILD_SUBREAPER
+Runner(("/bin/sh", "-c", "sleep 600 & sleep 600 & exit 0"), 20, {}).run()
+try:
+    os.waitpid(-1, os.WNOHANG)
+except ChildProcessError:
+    print("none")
+"""
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, cwd=ROOT)
+    assert ran.stdout == b"none\n"
+
+
 def test_one_that_cannot_be_killed_is_not_run_again(monkeypatch, tmp_path):
     """A process in the midst of I/O: here one that SIGKILL is kept from."""
     monkeypatch.setattr("device_plugin.runner.os.killpg", lambda *_: None)
@@ -166,7 +185,7 @@ def test_one_that_cannot_be_killed_is_not_run_again(monkeypatch, tmp_path):
     runner = Runner((sys.executable, "-c", f"open({str(fifo)!r}).read()"), 0.1, {})
     with pytest.raises(Failed, match="took longer"):
         runner.run()
-    with pytest.raises(Failed, match="hangs in the kernel: its process [0-9]+ cannot be killed"):
+    with pytest.raises(Failed, match=r"hangs in the kernel: its process [0-9]+ cannot be killed"):
         runner.run()
     left = runner._left
     fifo.write_text("")
