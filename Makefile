@@ -34,14 +34,17 @@ $(VENV)/dev.stamp: $(VENV)/run.stamp .ci/requirements/dev.txt
 demo: $(VENV)/run.stamp ## real devices behind an embedded kubelet: no root, no cluster
 	@$(BIN)/device-plugin demo
 
+# Unit tests share the cores; integration tests have the machine to themselves: they measure time.
 test: $(VENV)/dev.stamp ## unit and integration tests
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest tests/unit --numprocesses=auto --dist=loadfile
+	@$(BIN)/python -m pytest tests/integration
 
 test-lowest: ## the same tests on the oldest dependencies that pyproject.toml allows
 	@$(MAKE) --no-print-directory $(LOWEST)/dev.stamp VENV=$(LOWEST)
 	@$(LOWEST)/bin/python -m pip --quiet --disable-pip-version-check install \
 		--no-deps --require-hashes -r .ci/requirements/lowest.txt
-	@$(LOWEST)/bin/python -m pytest
+	@$(LOWEST)/bin/python -m pytest tests/unit --numprocesses=auto --dist=loadfile
+	@$(LOWEST)/bin/python -m pytest tests/integration
 
 manifests-check: $(VENV)/dev.stamp ## kustomizations, chart, alerts, image recipe, by their own tools; Go 1.26
 	@$(BIN)/python -m pytest tests/manifests
@@ -80,8 +83,10 @@ proto: $(VENV)/dev.stamp ## generate device_plugin/_api from api/
 		--mypy_out=$(API)/../.. --mypy_grpc_out=$(API)/../.. \
 		$(addprefix device_plugin/_api/,$(PROTOS))
 
-reference: $(VENV)/run.stamp ## write the config's keys into docs/config.md
+reference: $(VENV)/run.stamp ## write the config's keys into docs/config.md, and the schema for `exec`
 	@$(BIN)/python -m device_plugin.config.reference docs/config.md
+	@$(BIN)/python -c 'import json; from device_plugin.discovery.printed import schema; \
+		print(json.dumps(schema(), indent=2))' > docs/exec.schema.json
 
 lock: $(VENV)/dev.stamp ## pin the newest dependencies, with hashes
 	@$(PIP) install pip-tools

@@ -18,7 +18,10 @@ from device_plugin.host import Host
 from device_plugin.inventory import Inventory
 from device_plugin.listing import Listed, Snapshot
 from device_plugin.plugin import grant_message
+from device_plugin.preference import reasons
 from device_plugin.table import table
+
+_NAME = 32  # characters of a name from pci.ids or usb.ids
 
 
 class Allocated(msgspec.Struct, frozen=True):
@@ -79,7 +82,8 @@ def _reason(resource: Resource, shares: list[Share]) -> str:
     taken = Counter(share.device.id for share in shares)
     replicas = {share.device.id: share.device.replicas for share in shares}
     parts = [f"{count} of {replicas[device]} of {device}" for device, count in taken.items()]
-    return f"{'; '.join(rules)}: {', '.join(parts)}"
+    where = reasons(resource.allocation.prefer, [share.device for share in shares])
+    return f"{'; '.join(rules)}: {', '.join([*where, *parts])}"
 
 
 def discovered_json(survey: Survey) -> str:
@@ -111,14 +115,20 @@ def _node(node: Node, path: str) -> str:
 
 
 def discovered_table(survey: Survey) -> str:
-    rows = [("RESOURCE", "DEVICE", "REPLICAS", "NODES")]
+    from device_plugin.discovery import ids  # noqa: PLC0415 - only this table has names
+
+    devices = [one.device for snapshot in survey.snapshots.values() for one in snapshot.devices]
+    what = {id_: name[:_NAME] for id_, name in ids.lookup(devices).items()}
+    rows: list[tuple[str, ...]] = [("RESOURCE", "DEVICE", "WHAT", "REPLICAS", "NODES")]
     for name, snapshot in survey.snapshots.items():
         if not snapshot.devices:
-            rows.append((name, "-", "0", "-"))
+            rows.append((name, "-", "", "0", "-"))
         for device in (listed.device for listed in snapshot.devices):
             first, *more = [_node(*node) for node in allocation.inside(device)] or ["-"]
-            rows.append((name, device.id, str(device.replicas), first))
-            rows += [("", "", "", node) for node in more]
+            rows.append((name, device.id, what.get(device.id, ""), str(device.replicas), first))
+            rows += [("", "", "", "", node) for node in more]
+    if not what:
+        rows = [(*row[:2], *row[3:]) for row in rows]
     return table(rows, wrap=True)
 
 

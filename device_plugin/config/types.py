@@ -115,14 +115,14 @@ class Gpu(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Exec(Struct, frozen=True, forbid_unknown_fields=True):
-    """Devices that a program lists as JSON on its standard output."""
+    """Devices that a program lists as JSON on its standard output; docs/exec.md has the format."""
 
     command: tuple[str, ...]
     """The program and its arguments; no shell reads them."""
     interval: ExecInterval = 60.0
-    """How often it is run."""
+    """How long it rests between two runs; selectors with the same `command` share them."""
     timeout: ExecTimeout = 10.0
-    """How long it may take."""
+    """How long it may take; then it is killed, with all that it started."""
 
 
 class NodeOf(Struct, frozen=True, forbid_unknown_fields=True):

@@ -294,7 +294,9 @@ class TestNow:
             "version: 1\nresources:\n- name: example.com/r\n  devices:\n"
             "  - exec: {command: [/gone]}\n  - virtual: {count: 2}\n"
         )
-        discovered = discover(Host("/").look(), config.check(text.encode(), "f").config)[R]
+        checked = config.check(text.encode(), "f").config
+        assert checked is not None
+        discovered = discover(Host("/").look(), checked)[R]
         assert len(discovered.candidates) == 2
         assert discovered.notes == ["/gone cannot be started: No such file or directory"]
         assert discovered.errors == 0

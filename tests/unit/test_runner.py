@@ -151,7 +151,7 @@ class TestRun:
                 pids.append(int(told.readline()))
             os.eventfd_write(stopping, 1)
 
-        pids = []
+        pids: list[int] = []
         thread = threading.Thread(target=stop)
         thread.start()
         with pytest.raises(Stopped):
@@ -189,8 +189,10 @@ def test_one_that_cannot_be_killed_is_not_run_again(monkeypatch, tmp_path):
         runner.run()
     left = runner._left
     fifo.write_text("")
+    assert left is not None
     assert left.reap(20)
     with pytest.raises(Failed, match="took longer"):  # it is run again
         runner.run()
     fifo.write_text("")
+    assert runner._left is not None
     assert runner._left.reap(20)

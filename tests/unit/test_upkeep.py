@@ -7,8 +7,8 @@ import yaml
 
 from device_plugin import config
 from device_plugin.cdi import Specs
-from device_plugin.discovery.program import Answer
 from device_plugin.device import Device
+from device_plugin.discovery.program import Answer
 from device_plugin.inventory import Inventory
 from device_plugin.metrics import Metrics
 from device_plugin.podresources import Holder, Holdings
