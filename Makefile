@@ -34,17 +34,17 @@ $(VENV)/dev.stamp: $(VENV)/run.stamp .ci/requirements/dev.txt
 demo: $(VENV)/run.stamp ## real devices behind an embedded kubelet: no root, no cluster
 	@$(BIN)/device-plugin demo
 
-# Unit tests share the cores; integration tests have the machine to themselves: they measure time.
+# Tests share the cores: most of those in tests/integration wait for something.
 test: $(VENV)/dev.stamp ## unit and integration tests
 	@$(BIN)/python -m pytest tests/unit --numprocesses=auto --dist=loadfile
-	@$(BIN)/python -m pytest tests/integration
+	@$(BIN)/python -m pytest tests/integration --numprocesses=2 --dist=worksteal
 
 test-lowest: ## the same tests on the oldest dependencies that pyproject.toml allows
 	@$(MAKE) --no-print-directory $(LOWEST)/dev.stamp VENV=$(LOWEST)
 	@$(LOWEST)/bin/python -m pip --quiet --disable-pip-version-check install \
 		--no-deps --require-hashes -r .ci/requirements/lowest.txt
 	@$(LOWEST)/bin/python -m pytest tests/unit --numprocesses=auto --dist=loadfile
-	@$(LOWEST)/bin/python -m pytest tests/integration
+	@$(LOWEST)/bin/python -m pytest tests/integration --numprocesses=2 --dist=worksteal
 
 manifests-check: $(VENV)/dev.stamp ## kustomizations, chart, alerts, image recipe, by their own tools; Go 1.26
 	@$(BIN)/python -m pytest tests/manifests

@@ -1,5 +1,6 @@
 """The plugin's DaemonSet from manifests/base, with the config and the image of these tests."""
 
+import json
 import os
 import time
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 from kubectl import Kubectl, Object, Refused, eventually
 
-_BASE = Path(__file__).resolve().parents[2] / "manifests" / "base"
+_MANIFESTS = Path(__file__).resolve().parents[2] / "manifests"
 
 
 class Deployment:
@@ -25,7 +26,8 @@ class Deployment:
         name, _, tag = self._image.rpartition(":")
         lines = [
             f"namespace: {self.namespace}",
-            f"resources: [{os.path.relpath(_BASE, self._folder)}]",
+            f"resources: [{os.path.relpath(_MANIFESTS / 'base', self._folder)}]",
+            f"components: [{os.path.relpath(_MANIFESTS / 'components' / 'cdi', self._folder)}]",
             "configMapGenerator:",
             "  - {name: device-plugin, behavior: replace, files: [config.yaml]}",
             f"images: [{{name: localhost/device-plugin, newName: {name}, newTag: {tag}}}]",
@@ -63,6 +65,17 @@ class Deployment:
         name = self.pod()["metadata"]["name"]
         command = ["exec", name, "-n", self.namespace, "--", "python3", "-m", "device_plugin"]
         return self._kubectl(*command, *words)
+
+    def files(self, pattern: str) -> list[str]:
+        """What is in files that the plugin's container sees."""
+        name = self.pod()["metadata"]["name"]
+        code = (
+            "import glob, json, pathlib;"
+            f"print(json.dumps([pathlib.Path(p).read_text() for p in glob.glob({pattern!r})]))"
+        )
+        command = ["exec", name, "-n", self.namespace, "--", "python3", "-c", code]
+        found: list[str] = json.loads(self._kubectl(*command))
+        return found
 
     def get(self, page: str) -> str:
         """A page of the plugin's, by way of the API server."""

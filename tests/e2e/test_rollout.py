@@ -49,12 +49,14 @@ def test_memory(plugin: Deployment, node: Node, figure: Callable[[str, object], 
 def test_a_refused_config_is_named_in_the_log(
     kubectl: Kubectl, plugin: Deployment, image: str, tmp_path: Path
 ) -> None:
+    volumes: list[object] = [{"name": "state", "hostPath": None, "emptyDir": {}}]
     patch = json.dumps(
-        [
-            {"op": "test", "path": "/spec/template/spec/volumes/3/name", "value": "state"},
-            {"op": "remove", "path": "/spec/template/spec/volumes/3/hostPath"},
-            {"op": "add", "path": "/spec/template/spec/volumes/3/emptyDir", "value": {}},
-        ]
+        {
+            "apiVersion": "apps/v1",
+            "kind": "DaemonSet",
+            "metadata": {"name": "device-plugin"},
+            "spec": {"template": {"spec": {"volumes": volumes}}},
+        }
     )
     bad = Deployment(kubectl, tmp_path / "bad", "device-plugin-bad", image)
     bad.apply("version: 1\nresources:\n  - name: example.com/x\n    devises: []\n", patch)
