@@ -221,7 +221,12 @@ def _fit(
     for i in grown:
         if room < 0:
             refused.append(kept[i].device.id)
-            room += _size(kept[i].device) - _size(known[i].device)
+            before = known[i].device
+            again = set(before.replica_ids)  # those that would have been too many are its own again
+            back = [listed for listed in surplus if listed.device.id in again]
+            surplus[:] = [listed for listed in surplus if listed.device.id not in again]
+            room += _size(kept[i].device) - _size(before)
+            room += sum(_size(listed.device) for listed in back)
             kept[i] = _as_before(known[i], kept[i])
     fitting = []
     for newcomer in newcomers:

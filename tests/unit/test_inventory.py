@@ -70,6 +70,16 @@ def test_replicas_too_many_keep_their_numa_nodes(inventory):
     assert nodes == {"a": (1,), "a-r1": (1,), "a-r2": (1,)}
 
 
+def test_fewer_replicas_with_numa_nodes_that_do_not_fit(inventory, monkeypatch):
+    """The device stays as it was, and so do its replicas: each ID once."""
+    inventory.replace(R, [Candidate(Device("a", replicas=3))])
+    monkeypatch.setattr("device_plugin.listing.LIST_LIMIT", 0)
+    update = inventory.replace(R, [Candidate(Device("a", replicas=2, numa_nodes=(0, 1, 2, 3)))])
+    assert update.refused == ("a",)
+    ids = [id_ for one in inventory.snapshot(R).devices for id_ in one.device.replica_ids]
+    assert ids == ["a", "a-r1", "a-r2"]
+
+
 def test_nothing_new_is_no_new_snapshot(inventory):
     look(inventory, ("a", ""), ("b", ""))
     before = inventory.snapshot(R)
