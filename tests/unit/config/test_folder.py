@@ -262,6 +262,18 @@ def test_a_folder_that_never_rests_is_read_all_the_same(folder, monkeypatch):
     assert last.name == "10"
 
 
+def _read_until_both(path):
+    """Read often, and on a busy machine for longer, until good and bad answers have come."""
+    answers: set[bool] = set()
+    fingerprints: set[str] = set()
+    reads, deadline = 0, time.monotonic() + 20
+    while reads < 300 or (len(answers) < 2 and time.monotonic() < deadline):
+        answers.add(bool(read(path).config))
+        fingerprints.add(fingerprint(path))
+        reads += 1
+    return answers, fingerprints
+
+
 def test_whatever_happens_to_it_meanwhile_reading_it_gives_an_answer(tmp_path):
     """Replaced, half written, swapped for a folder, gone: a config, or what is wrong."""
     path, stop = tmp_path / "c.yaml", threading.Event()
@@ -291,12 +303,7 @@ def test_whatever_happens_to_it_meanwhile_reading_it_gives_an_answer(tmp_path):
     changing = threading.Thread(target=keep_changing)
     changing.start()
     try:
-        answers, fingerprints, reads = set(), set(), 0
-        deadline = time.monotonic() + 20  # on a busy machine little changes for a while
-        while reads < 300 or (len(answers) < 2 and time.monotonic() < deadline):
-            answers.add(bool(read(path).config))
-            fingerprints.add(fingerprint(path))
-            reads += 1
+        answers, fingerprints = _read_until_both(path)
     finally:
         stop.set()
         changing.join()
