@@ -37,14 +37,14 @@ demo: $(VENV)/run.stamp ## real devices behind an embedded kubelet: no root, no 
 # Tests share the cores: most of those in tests/integration wait for something.
 test: $(VENV)/dev.stamp ## unit and integration tests
 	@$(BIN)/python -m pytest tests/unit --numprocesses=auto --dist=worksteal
-	@$(BIN)/python -m pytest tests/integration --numprocesses=2 --dist=worksteal
+	@$(BIN)/python -m pytest tests/integration --numprocesses=3 --dist=worksteal
 
 test-lowest: ## the same tests on the oldest dependencies that pyproject.toml allows
 	@$(MAKE) --no-print-directory $(LOWEST)/dev.stamp VENV=$(LOWEST)
 	@$(LOWEST)/bin/python -m pip --quiet --disable-pip-version-check install \
 		--no-deps --require-hashes -r .ci/requirements/lowest.txt
 	@$(LOWEST)/bin/python -m pytest tests/unit --numprocesses=auto --dist=worksteal
-	@$(LOWEST)/bin/python -m pytest tests/integration --numprocesses=2 --dist=worksteal
+	@$(LOWEST)/bin/python -m pytest tests/integration --numprocesses=3 --dist=worksteal
 
 manifests-check: $(VENV)/dev.stamp ## kustomizations, chart, alerts, image recipe, by their own tools; Go 1.26
 	@$(BIN)/python -m pytest tests/manifests

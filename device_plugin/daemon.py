@@ -31,7 +31,7 @@ from device_plugin.podresources import SOCKET, Holdings, PodResources
 from device_plugin.programs import Programs
 from device_plugin.release import CHECKPOINT, Releases
 from device_plugin.reload import ConfigInUse
-from device_plugin.server import Server
+from device_plugin.serving import Serving
 from device_plugin.state import Disabled, HandedOut
 from device_plugin.uevents import Uevents
 from device_plugin.upkeep import Upkeep
@@ -90,8 +90,6 @@ class Daemon:
         self._said: dict[str, str] = {}
         self._inventory = Inventory()
         self._metrics = Metrics()
-        self._resources: dict[str, Resource] = {}  # served, in the form that they had last
-        self._servers: dict[str, Server] = {}
         self._pods = PodResources(
             options.kubelet_root / SOCKET,
             in_use.config.audit_interval,
@@ -118,6 +116,13 @@ class Daemon:
         disabled = _disabled(self._options.state_dir)
         releases = Releases(self._options.device_plugin_dir / CHECKPOINT, self._options.pod)
         self._specs = Specs(self._options.cdi_dir, self._options.state_dir)
+        self._serving = Serving(
+            self._options.device_plugin_dir,
+            self._inventory,
+            self._specs,
+            self._metrics,
+            self._plugin,
+        )
         self._programs.serve(self._in_use.config)
         self._upkeep = Upkeep(
             host=self._host,
@@ -135,7 +140,7 @@ class Daemon:
             upkeep=self._upkeep,
             pods=self._pods,
             disabled=disabled,
-            servers=lambda: list(self._servers.values()),
+            servers=lambda: self._serving.servers,
             look=partial(self._turned, _Event.LOOK),
         )
         for name in remove_leftovers(self._options.device_plugin_dir):
@@ -149,7 +154,7 @@ class Daemon:
         self._pods.wait(0.0, _FIRST_ANSWER)  # at once if there is nobody to ask
         if self._pods.latest is not None and self._take_holdings(self._pods.latest):
             self._upkeep.look(self._in_use.config)
-        self._serve_resources()
+        self._serving.follow(self._in_use.config)
         for event in _AUDIT:
             self._post(event)
 
@@ -188,10 +193,7 @@ class Daemon:
         """Take the sockets away, end the streams, free the state folder."""
         self._programs.close()
         self._pods.stop()
-        for server in self._servers.values():
-            server.stop()
-        for server in self._servers.values():
-            server.join()
+        self._serving.stop()
         self._watch.close()
         self._uevents.close()
         for pages in (self._web, self._status):
@@ -214,7 +216,7 @@ class Daemon:
     def _audit(self) -> None:
         for due in _AUDIT:
             self._post(due)
-        self._wake_servers()
+        self._serving.wake()
 
     def _turn(self, event: _Event | threading.Event) -> None:
         if isinstance(event, threading.Event):
@@ -242,7 +244,7 @@ class Daemon:
 
     def _look(self, before: Config | None = None) -> None:
         folders = self._upkeep.look(self._in_use.config, before)
-        self._serve_resources()
+        self._serving.follow(self._in_use.config)
         if self._devices.set(map(self._host.local, folders)):
             self._post(_Event.LOOK)  # for what happened before the new watch
 
@@ -256,11 +258,11 @@ class Daemon:
             self._upkeep.no_answer()
         elif self._take_holdings(self._pods.latest):
             self._post(_Event.LOOK)
-        self._stop_idle()
+        self._serving.follow(self._in_use.config)
 
     def _take_holdings(self, holdings: Holdings) -> bool:
-        streaming = [name for name, server in self._servers.items() if server.streams]
-        return self._upkeep.take(holdings, self._in_use.config.removed_grace, streaming)
+        grace = self._in_use.config.removed_grace
+        return self._upkeep.take(holdings, grace, self._serving.streaming)
 
     def _reread(self) -> None:
         """Take a new config; not more often than it can be worth it."""
@@ -269,7 +271,7 @@ class Daemon:
             self._later[_Event.CONFIG] = self._reread_after
             return
         self._reread_after = now + _REREAD
-        was, before = self._in_use.sha256_read, self._in_use.reread(self._servers)
+        was, before = self._in_use.sha256_read, self._in_use.reread(self._serving.names)
         if self._in_use.sha256_read != was:
             self._metrics.reloaded("applied" if before is not None else "refused")
             self._post(_Event.FOLDERS)  # the file may be elsewhere by now
@@ -281,47 +283,19 @@ class Daemon:
         self._look(before)  # which may need what a program listed that is dropped now
         self._programs.serve(self._in_use.config)
 
-    def _serve_resources(self) -> None:
-        """Start what is new; what the config dropped is served until nothing of it is listed."""
-        self._resources |= {resource.name: resource for resource in self._in_use.config.resources}
-        for name in self._inventory.resources:
-            if name not in self._servers:
-                self._resources.setdefault(name, Resource(name, devices=()))
-                self._servers[name] = Server(
-                    name, self._options.device_plugin_dir, self._plugin, self._metrics
-                )
-                self._servers[name].start()
-        self._stop_idle()
-
-    def _stop_idle(self) -> None:
-        in_config = {resource.name for resource in self._in_use.config.resources}
-        idle = [
-            name
-            for name in self._servers.keys() - in_config
-            if not self._inventory.snapshot(name).devices
-        ]
-        for name in idle:  # all at once: each takes its time to end streams
-            self._servers[name].stop()
-        for name in idle:
-            self._servers.pop(name).join()
-            self._inventory.remove(name)
-            self._specs.remove(name)
-            del self._resources[name]
-            _log.info("no longer served", resource=name, reason="nothing of it is left")
-
-    def _plugin(self, resource: str, changed: Callable[[], None]) -> Plugin:
+    def _plugin(self, resource: Callable[[], Resource], changed: Callable[[], None]) -> Plugin:
         return Plugin(
-            resource=lambda: self._resources[resource],
+            resource=resource,
             inventory=self._inventory,
             host=self._host,
             handed_out=self._handed_out,
             metrics=self._metrics,
             changed=changed,
-            suspect=partial(self._upkeep.suspect, resource),
+            suspect=partial(self._upkeep.suspect, resource().name),
         )
 
     def _kubelet_folder_changed(self) -> None:
-        self._wake_servers()
+        self._serving.wake()
         self._pods.wake()
         self._post(_Event.FOLDERS)
 
@@ -332,10 +306,6 @@ class Daemon:
         if self._config_folders.set(self._in_use.folders):
             self._post(_Event.CONFIG)
             self._post(_Event.FOLDERS)
-
-    def _wake_servers(self) -> None:
-        for server in list(self._servers.values()):
-            server.wake()
 
     def _serve_pages(self) -> None:
         """Devices come first: without its addresses the daemon runs on, and tries again."""
@@ -372,7 +342,7 @@ class Daemon:
             _log.error(event, reason=reason, **facts)
 
     def _healthz(self) -> tuple[bool, str]:
-        dead = [name for name, server in list(self._servers.items()) if not server.is_alive()]
+        dead = [one.resource for one in self._serving.servers if not one.is_alive()]
         if not self._turned():
             return False, f"the loop has not turned for {_TURN:g} s\n"
         return not dead, "".join(f"{name}: its thread has ended\n" for name in dead) or "ok\n"
