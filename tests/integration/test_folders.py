@@ -123,7 +123,7 @@ def mounted(node):
     folder.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", folder], check=True)
     yield folder
-    subprocess.run(["umount", folder], stderr=subprocess.DEVNULL, check=False)
+    subprocess.run(["umount", "--lazy", folder], stderr=subprocess.DEVNULL, check=False)
 
 
 @pytest.mark.root
