@@ -70,12 +70,15 @@ class StatusServer:
         """`handler` may raise Refusal. Raises OSError where there can be no socket."""
         self._path = state_dir / _NAME
         self._handler = handler
-        self._path.unlink(missing_ok=True)  # the state folder is ours alone: it is a leftover
+        # Served before it is seen; the state folder is ours alone, so what is there is a leftover.
+        fresh = self._path.with_suffix(".new")
+        fresh.unlink(missing_ok=True)
         self._socket = socket.socket(socket.AF_UNIX)
         try:
             os.fchmod(self._socket.fileno(), _MODE)  # before it can be found
-            self._socket.bind(os.fspath(self._path))
+            self._socket.bind(os.fspath(fresh))
             self._socket.listen()
+            fresh.rename(self._path)
         except OSError:
             self._socket.close()
             raise
