@@ -9,7 +9,7 @@ PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 .DEFAULT_GOAL := help
 CLUSTER := PYTHONPATH=tests/e2e $(BIN)/python -m cluster
 IMAGE   ?= build/device-plugin-image.tar
-.PHONY: help demo test test-lowest manifests-check e2e e2e-down image lint format proto proto-check reference lock bench clean
+.PHONY: help demo test search test-lowest manifests-check e2e e2e-down image lint format proto proto-check reference lock bench clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 17
@@ -39,6 +39,10 @@ test: $(VENV)/dev.stamp ## unit and integration tests
 	@$(BIN)/python -m pytest tests/unit --numprocesses=auto --dist=worksteal
 	@$(BIN)/python -m pytest tests/integration --numprocesses=3 --dist=worksteal
 
+search: $(VENV)/dev.stamp ## the property tests with random input, and ten times as much of it
+	@$(BIN)/python -m pytest tests/unit -m hypothesis --hypothesis-profile=search --timeout=1200 \
+		--numprocesses=auto --dist=worksteal
+
 test-lowest: ## the same tests on the oldest dependencies that pyproject.toml allows
 	@$(MAKE) --no-print-directory $(LOWEST)/dev.stamp VENV=$(LOWEST)
 	@$(LOWEST)/bin/python -m pip --quiet --disable-pip-version-check install \
@@ -66,6 +70,7 @@ lint: $(VENV)/dev.stamp ## ruff, mypy (strict), import-linter, generated code
 	@cd tests/manifests && MYPYPATH=../.. $(abspath $(BIN))/mypy --strict --allow-untyped-defs \
 		--allow-incomplete-defs --allow-untyped-calls --allow-untyped-decorators \
 		--explicit-package-bases *.py
+	@$(BIN)/mypy --strict examples/acme/acme.py
 	@$(BIN)/lint-imports
 	@$(MAKE) --no-print-directory proto-check
 

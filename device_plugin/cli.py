@@ -74,6 +74,8 @@ def _run(arguments: argparse.Namespace) -> int:
         state_dir=arguments.state_dir,
         cdi_dir=arguments.cdi_dir,
         http=arguments.http,
+        node=arguments.node_name,
+        kubeconfig=arguments.kubeconfig,
     )
     daemon = Daemon(ConfigInUse(arguments.config, checked), options)
     threading.Thread(target=_heed_signals, args=(daemon,), name="signals", daemon=True).start()
@@ -163,7 +165,10 @@ def _allocate(arguments: argparse.Namespace) -> int:
 def _demo(arguments: argparse.Namespace) -> int:
     from device_plugin import demo
 
-    return demo.run(arguments.config)
+    if arguments.dra and arguments.config is not None:
+        _tell(["demo --dra has its own config; leave --config out"])
+        return BAD_CONFIG
+    return demo.run(arguments.config, dra=arguments.dra)
 
 
 def _status(arguments: argparse.Namespace) -> int:
@@ -244,9 +249,10 @@ def _manifests(arguments: argparse.Namespace) -> int:
     checked = config.read(arguments.config)
     if _complain(checked) != OK or checked.config is None:
         return BAD_CONFIG
-    pods = [] if arguments.without_pods else [one.name for one in checked.config.resources]
+    pods = not arguments.without_pods
+    place = arguments.namespace, arguments.image
     try:
-        made = manifests.make(arguments.config, pods, arguments.namespace, arguments.image)
+        made = manifests.make(arguments.config, checked.config, *place, pods=pods)
     except manifests.Unfit as why:
         _tell([why])
         return FAILED

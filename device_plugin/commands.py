@@ -38,6 +38,7 @@ COMMANDS: Mapping[str, Command] = {
             flags.host_root,
             flags.state_dir,
             flags.cdi_dir,
+            flags.cluster,
             flags.http,
             flags.log,
         ],
@@ -86,8 +87,8 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "demo": Command(
         "real devices behind an embedded kubelet: no cluster, no root",
-        [flags.own_config],
-        ["", "--config config.yaml"],
+        [flags.own_config, flags.dra],
+        ["", "--config config.yaml", "--dra"],
         _codes("cannot run"),
     ),
     "status": Command(

@@ -21,6 +21,7 @@ import structlog
 
 from device_plugin.cdi import Specs
 from device_plugin.config import Config, Resource
+from device_plugin.dynamic import Dynamic, Place
 from device_plugin.endpoint import remove_leftovers
 from device_plugin.host import Host
 from device_plugin.inventory import Inventory
@@ -62,6 +63,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     cdi_dir: Path = Path("/var/run/cdi")
     http: tuple[str, int] | None = ("", 8080)
     pod: str = ""  # the name of the Pod that this process runs in
+    node: str = ""  # the name of this node in the cluster: only DRA asks for it
+    kubeconfig: Path | None = None  # None: a Pod's own access to the API server, for DRA
 
 
 class _Event(Enum):
@@ -88,7 +91,7 @@ class Daemon:
         self._later: dict[_Event, float] = {}  # to be posted, and when
         self._reread_after = 0.0
         self._said: dict[str, str] = {}
-        self._inventory = Inventory()
+        self._inventory, self._claimable = Inventory(), Inventory()
         self._metrics = Metrics()
         self._pods = PodResources(
             options.kubelet_root / SOCKET,
@@ -124,6 +127,15 @@ class Daemon:
             self._plugin,
         )
         self._programs.serve(self._in_use.config)
+        place = Place(
+            node=self._options.node,
+            kubeconfig=self._options.kubeconfig,
+            kubelet_root=self._options.kubelet_root,
+            state_dir=self._options.state_dir,
+            cdi_dir=self._options.cdi_dir,
+            host=self._host,
+        )
+        self._dynamic = Dynamic(place, self._claimable, partial(self._post, _Event.LOOK))
         self._upkeep = Upkeep(
             host=self._host,
             inventory=self._inventory,
@@ -133,6 +145,8 @@ class Daemon:
             specs=self._specs,
             metrics=self._metrics,
             answers=self._programs.answer,
+            claimable=self._claimable,
+            claimed=self._dynamic.held,
         )
         self._pages = Pages(
             config=self._in_use,
@@ -141,6 +155,8 @@ class Daemon:
             pods=self._pods,
             disabled=disabled,
             servers=lambda: self._serving.servers,
+            claimable=self._claimable,
+            dynamic=self._dynamic,
             look=partial(self._turned, _Event.LOOK),
         )
         for name in remove_leftovers(self._options.device_plugin_dir):
@@ -154,7 +170,7 @@ class Daemon:
         self._pods.wait(0.0, _FIRST_ANSWER)  # at once if there is nobody to ask
         if self._pods.latest is not None and self._take_holdings(self._pods.latest):
             self._upkeep.look(self._in_use.config)
-        self._serving.follow(self._in_use.config)
+        self._follow()
         for event in _AUDIT:
             self._post(event)
 
@@ -193,6 +209,7 @@ class Daemon:
         """Take the sockets away, end the streams, free the state folder."""
         self._programs.close()
         self._pods.stop()
+        self._dynamic.stop()
         self._serving.stop()
         self._watch.close()
         self._uevents.close()
@@ -217,6 +234,7 @@ class Daemon:
         for due in _AUDIT:
             self._post(due)
         self._serving.wake()
+        self._dynamic.wake()
 
     def _turn(self, event: _Event | threading.Event) -> None:
         if isinstance(event, threading.Event):
@@ -244,7 +262,7 @@ class Daemon:
 
     def _look(self, before: Config | None = None) -> None:
         folders = self._upkeep.look(self._in_use.config, before)
-        self._serving.follow(self._in_use.config)
+        self._follow()
         if self._devices.set(map(self._host.local, folders)):
             self._post(_Event.LOOK)  # for what happened before the new watch
 
@@ -258,7 +276,11 @@ class Daemon:
             self._upkeep.no_answer()
         elif self._take_holdings(self._pods.latest):
             self._post(_Event.LOOK)
+        self._follow()
+
+    def _follow(self) -> None:
         self._serving.follow(self._in_use.config)
+        self._dynamic.follow(self._in_use.config)
 
     def _take_holdings(self, holdings: Holdings) -> bool:
         grace = self._in_use.config.removed_grace
@@ -296,12 +318,14 @@ class Daemon:
 
     def _kubelet_folder_changed(self) -> None:
         self._serving.wake()
+        self._dynamic.wake()
         self._pods.wake()
         self._post(_Event.FOLDERS)
 
     def _watch_folders(self) -> None:
         pods = (self._options.kubelet_root / SOCKET).parent
-        if self._kubelet_folders.set(map(os.fspath, (self._options.device_plugin_dir, pods))):
+        folders = map(os.fspath, (self._options.device_plugin_dir, pods))
+        if self._kubelet_folders.set([*folders, *self._dynamic.folders]):
             self._kubelet_folder_changed()  # for what came before the new watch
         if self._config_folders.set(self._in_use.folders):
             self._post(_Event.CONFIG)

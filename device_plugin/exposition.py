@@ -40,10 +40,12 @@ class Exposition:
 def _devices(pages: "Pages") -> Iterator["Metric"]:
     servers = pages.servers()
     names = [server.resource for server in servers]
-    health = {(name, health): 0 for name in names for health in HEALTHS}
-    disabled = {(name,): 0 for name in names}
-    for name in names:
-        for one in pages.inventory.snapshot(name).devices:
+    offered = [(name, pages.inventory.snapshot(name)) for name in names]
+    offered += [(name, pages.claimable.snapshot(name)) for name in pages.claimable.resources]
+    health = {(name, health): 0 for name, _ in offered for health in HEALTHS}
+    disabled = {(name,): 0 for name, _ in offered}
+    for name, snapshot in offered:
+        for one in snapshot.devices:
             health[name, one.health] += one.device.replicas
             if one.present and one.device.id in pages.disabled.reasons:
                 disabled[name,] += one.device.replicas
@@ -85,6 +87,10 @@ def _devices(pages: "Pages") -> Iterator["Metric"]:
     )
     latest = pages.pods.latest
     held = {(name,): len(latest.held(name)) for name in names} if latest is not None else {}
+    claimed = {(name,): 0 for name in pages.claimable.resources}
+    for resource in pages.dynamic.held().values():
+        claimed[resource,] = claimed.get((resource,), 0) + 1
+    yield gauge("claimed_devices", "Devices that claims have, by DRA.", ["resource"], claimed)
     yield gauge(
         "held_devices",
         "Devices (replicas counted) that containers hold, as the kubelet said last.",

@@ -94,6 +94,28 @@ def kubelet(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def dra(parser: argparse.ArgumentParser) -> None:
+    switch(parser, "--dra", help_="devices by claims, with a small API server")
+
+
+def cluster(parser: argparse.ArgumentParser) -> None:
+    flag(
+        parser,
+        "--node-name",
+        metavar="NAME",
+        default="",
+        help="this node's name in the cluster; for resources with `api: dra`",
+    )
+    flag(
+        parser,
+        "--kubeconfig",
+        type=Path,
+        metavar="FILE",
+        default=None,
+        help="how to reach the API server, for `api: dra` (default: as a Pod does)",
+    )
+
+
 def cdi_dir(parser: argparse.ArgumentParser) -> None:
     flag(
         parser,

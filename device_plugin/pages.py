@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Callable, Sequence
 
 from device_plugin.device import split_replica
+from device_plugin.dynamic import Dynamic
 from device_plugin.inventory import Inventory
 from device_plugin.listing import Listed
 from device_plugin.podresources import PodResources
@@ -30,6 +31,8 @@ class Pages:
         pods: PodResources,
         disabled: Disabled,
         servers: Callable[[], Sequence[Server]],
+        claimable: Inventory,
+        dynamic: Dynamic,
         look: Callable[[], bool],
     ) -> None:
         """`look` lets the loop look at the devices; false if that takes too long."""
@@ -39,11 +42,14 @@ class Pages:
         self.pods = pods
         self.disabled = disabled
         self.servers = servers
+        self.claimable = claimable
+        self.dynamic = dynamic
         self._look = look
 
     def readyz(self) -> tuple[bool, str]:
         """Whether the kubelet has everything that the config asks for; each problem in a line."""
         problems = [f"{s.resource}: {s.problem}" for s in self.servers() if s.problem]
+        problems += [f"DRA: {problem}" for problem in self.dynamic.problems]
         problems += self.config.problems
         problems += [
             f"{name}: another plugin offers it too (device {min(ids)}): remove one of the two"
@@ -67,7 +73,10 @@ class Pages:
         self.pods.refresh(_FRESH, _PATIENCE)
         return {
             "version": 1,
-            "resources": [self._resource(server) for server in self.servers()],
+            "resources": [
+                *(self._resource(server) for server in self.servers()),
+                *(self._claimed(name) for name in self.claimable.resources),
+            ],
             "config": {"sha256": self.config.sha256, "problem": "; ".join(self.config.problems)},
             "disabled": self._disabled_elsewhere(),
             "pod_resources": {"problem": self.pods.problem},
@@ -82,7 +91,8 @@ class Pages:
         ]
 
     def _listed(self) -> set[str]:
-        snapshots = [self.inventory.snapshot(name) for name in self.inventory.resources]
+        there = (self.inventory, self.claimable)
+        snapshots = [one.snapshot(name) for one in there for name in one.resources]
         return {one.device.id for snapshot in snapshots for one in snapshot.devices}
 
     def _resource(self, server: Server) -> dict[str, object]:
@@ -92,6 +102,19 @@ class Pages:
             "registered": server.registered,
             "problem": server.problem,
             "devices": [self._device(name, one) for one in self.inventory.snapshot(name).devices],
+        }
+
+    def _claimed(self, resource: str) -> dict[str, object]:
+        """A resource that is offered by DRA."""
+        problems, claims = self.dynamic.problems, self.dynamic.claims()
+        return {
+            "name": resource,
+            "registered": not problems,
+            "problem": "; ".join(problems),
+            "devices": [
+                {**self._device(resource, one), "claims": claims.get(one.device.id, [])}
+                for one in self.claimable.snapshot(resource).devices
+            ],
         }
 
     def _device(self, resource: str, listed: Listed) -> dict[str, object]:

@@ -58,7 +58,7 @@ class Serving:
                 self._resources.setdefault(name, Resource(name, devices=()))
                 self._servers[name] = Server(name, self._folder, self._plugin, self._metrics)
                 self._servers[name].start()
-        self._stop_idle({resource.name for resource in config.resources})
+        self._stop_idle({one.name for one in config.resources if one.api == "device-plugin"})
 
     def wake(self) -> None:
         """Let every server look at the facts again."""

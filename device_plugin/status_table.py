@@ -37,6 +37,8 @@ def _rows(resource: Answer, now: float, nobody: str) -> Iterator[tuple[str, ...]
 def _holder(device: Answer, nobody: str) -> str:
     """Who has it; of a device with replicas, how many are held. `nobody` where none is known."""
     holders, replicas = device["holders"], device["replicas"]
+    if "claims" in device:
+        return ", ".join(f"claim {claim}" for claim in device["claims"]) or "-"
     if nobody and not holders:
         return nobody
     if replicas > 1:

@@ -5,7 +5,7 @@ Runs on the daemon's loop; only `suspect` is called from elsewhere.
 
 import re
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import islice
 
 import msgspec
@@ -19,7 +19,7 @@ from device_plugin.discovery.program import Answers
 from device_plugin.health import check_moved
 from device_plugin.host import Host, Look
 from device_plugin.inventory import Inventory
-from device_plugin.listing import Change, Listed, Update, merge
+from device_plugin.listing import HELD_BY_PLUGIN, Change, Listed, Update, merge
 from device_plugin.metrics import Metrics
 from device_plugin.podresources import Holdings
 from device_plugin.release import Releases
@@ -46,8 +46,14 @@ class Upkeep:
         specs: Specs,
         metrics: Metrics,
         answers: Answers,
+        claimable: Inventory,
+        claimed: Callable[[], Mapping[str, str]],
     ) -> None:
-        """`answers` says what the programs of `exec` listed last."""
+        """`answers` says what the programs of `exec` listed last.
+
+        claimable: what is offered by DRA; `inventory` is what the kubelet is told. claimed: the
+        devices that claims have, and the resource of each.
+        """
         self._host = host
         self._inventory = inventory
         self._handed_out = handed_out
@@ -56,6 +62,8 @@ class Upkeep:
         self._specs = specs
         self._metrics = metrics
         self._answers = answers
+        self._claimable = claimable
+        self._claimed = claimed
         self._said: dict[str, list[str]] = {}
         self._missing: set[tuple[str, str]] = set()  # held IDs that are not listed, by resource
         self._unknown: dict[str, frozenset[str]] = {}  # healthy IDs that are not ours, by resource
@@ -71,13 +79,20 @@ class Upkeep:
         found = discover(look, config, self._answers)
         found_before = discover(look, before, self._answers) if before is not None else {}
         self._metrics.looked(time.monotonic() - started)
-        holders = self._holders()
+        holders, claimed = self._holders(config), self._claimed()
+        by_claims = {one.name for one in config.resources if one.api == "dra"}
+        for name in by_claims:
+            self._offer_claims(name, found.pop(name), holders)
+        for name in self._claimable.resources:
+            if name not in by_claims:
+                self._claimable.remove(name)
+            self._retire_claimable(name, config.removed_grace, claimed)
         by_cdi = {resource.name for resource in config.resources if resource.container.cdi}
         served = [*found, *self._inventory.resources, *self._handed_out.resources]
         for name in dict.fromkeys(served):
             discovered = found.get(name) or Discovered()
             candidates = [
-                check_moved(look, _free(c, holders.get(c.device.id, name), name), self._handed_out)
+                self._checked(look, _unclaimed(c, claimed), holders, name)
                 for c in discovered.candidates
             ]
             held = self._held(name)
@@ -92,11 +107,46 @@ class Upkeep:
                 if problem and name in by_cdi:  # else only containers of old would need it
                     disabled = {c.device.id: problem for c in candidates} | dict(disabled)
             update = self._inventory.replace(
-                name, candidates, held=held, dropped=dropped, disabled=disabled
+                name,
+                candidates,
+                held=held,
+                dropped=dropped,
+                disabled=disabled,
+                failed=next(iter(discovered.failures), ""),
             )
-            self._metrics.discovery_failed(name, discovered.errors)
+            self._metrics.discovery_failed(name, len(discovered.failures))
             self._report(name, discovered.notes, update)
         return look.folders
+
+    def _checked(
+        self, look: Look, candidate: Candidate, holders: Mapping[str, str], resource: str
+    ) -> Candidate:
+        holder = holders.get(candidate.device.id, resource)
+        return check_moved(look, _free(candidate, holder, resource), self._handed_out)
+
+    def _offer_claims(
+        self, resource: str, discovered: Discovered, holders: Mapping[str, str]
+    ) -> None:
+        """Take what claims may have: not what a container has through the device plugin."""
+        candidates = [
+            msgspec.structs.replace(c, problem=HELD_BY_PLUGIN) if c.device.id in holders else c
+            for c in discovered.candidates
+        ]
+        update = self._claimable.replace(
+            resource,
+            candidates,
+            disabled=self._disabled.reasons,
+            failed=next(iter(discovered.failures), ""),
+        )
+        self._metrics.discovery_failed(resource, len(discovered.failures))
+        self._report(resource, discovered.notes, update)
+
+    def _retire_claimable(self, resource: str, grace: float, claimed: Mapping[str, str]) -> None:
+        """Take absent devices off the slices that no claim has, after the grace."""
+        until = time.time() - grace
+        listed = self._claimable.snapshot(resource).devices
+        absent = [one for one in listed if not one.present and one.since < until]
+        self._claimable.forget(resource, {one.device.id for one in absent} - claimed.keys())
 
     def _write_spec(
         self,
@@ -149,9 +199,10 @@ class Upkeep:
                 found.setdefault(id_, self.holdings.numa_nodes.get((resource, id_), ()))
         return found
 
-    def _holders(self) -> dict[str, str]:
-        """Through which resource a device is held, by device."""
-        ours = self._inventory.resources
+    def _holders(self, config: Config) -> dict[str, str]:
+        """Through which resource of the device plugin a device is held, by device."""
+        names = {resource.name for resource in config.resources}
+        ours = names.union(self._inventory.resources, self._handed_out.resources)
         held = [(split_replica(id_)[0], name) for name in ours for id_ in self.holdings.held(name)]
         handed = [(one.id, name) for name in ours for one in self._handed_out.of(name)]
         return dict(held + handed)
@@ -246,6 +297,13 @@ def _free(candidate: Candidate, holder: str, resource: str) -> Candidate:
     if holder == resource:
         return candidate
     return msgspec.structs.replace(candidate, problem=f"a container holds it through {holder}")
+
+
+def _unclaimed(candidate: Candidate, claimed: Mapping[str, str]) -> Candidate:
+    """Fail a device that a claim has, by DRA."""
+    if candidate.device.id not in claimed:
+        return candidate
+    return msgspec.structs.replace(candidate, problem="a claim holds it")
 
 
 def _ids(discovered: Discovered | None) -> set[str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from msgspec import structs
 
 from device_plugin.config import compose, decode, rules, source
+from device_plugin.config.added import AddedSelector, Chosen
 from device_plugin.config.decode import known
 from device_plugin.config.problem import Checked, Problem, Refused, Report, Where
 from device_plugin.config.rules import MAX_RESOURCES
@@ -16,11 +17,13 @@ from device_plugin.config.types import (
     Companion,
     Config,
     Container,
+    Dra,
     Exec,
     Gpu,
     Mount,
     NodeOf,
     Part,
+    Partition,
     Pci,
     PerContainer,
     Requirement,
@@ -34,15 +37,19 @@ from device_plugin.config.types import (
 __all__ = [
     "KINDS",
     "MAX_RESOURCES",
+    "AddedSelector",
     "Allocation",
     "Checked",
+    "Chosen",
     "Companion",
     "Config",
     "Container",
+    "Dra",
     "Exec",
     "Gpu",
     "Mount",
     "NodeOf",
+    "Partition",
     "Pci",
     "PerContainer",
     "Problem",

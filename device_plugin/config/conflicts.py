@@ -36,6 +36,8 @@ def within(one: Examined, report: Report) -> None:
             message = f"`{show(literal)}` is the device in {report.line(claimed[literal])}"
             report.at(node.where, f"{message} already")
         claimed.setdefault(literal, node.where)
+    if one.resource.api == "dra":  # most claims want one device; who prepares them refuses the rest
+        return
     limit = one.resource.per_container
     if not known(limit) or not known(limit.max) or limit.max == 1:
         return

@@ -8,6 +8,9 @@ from device_plugin.config.problem import foreign, listed, show
 
 _SUBDOMAIN_LIMIT = 253
 _NAME_LIMIT = 63
+# /var/lib/kubelet/plugins_registry/DRIVER-12345678-reg.sock has at most 107 characters.
+DRIVER_LIMIT = 55
+PARTITION_LIMIT = 16  # it is part of the part's name, which is a label
 LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
 NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _ENV = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
@@ -35,6 +38,29 @@ def resource(name: str) -> str | None:
     if len(domain) > (limit := _SUBDOMAIN_LIMIT - len(_QUOTA)):
         return f"the domain has {len(domain)} characters; at most {limit} are allowed"
     return _domain(domain) or _rest(rest)
+
+
+def driver(name: str) -> str | None:
+    """As Kubernetes, CDI (of which it is the vendor) and the room for a socket's path have it."""
+    if message := _domain(name) if name else "the driver needs a name such as gpu.example.com":
+        return message
+    if name[0].isdigit():
+        return "CDI has no names that begin with a digit; take a domain that does not"
+    if len(name) > DRIVER_LIMIT:
+        return (
+            f"the driver's name has {len(name)} characters; at most {DRIVER_LIMIT} leave room for"
+            " its socket in the kubelet's folder"
+        )
+    return None
+
+
+def partition(name: str) -> str | None:
+    if len(name) <= PARTITION_LIMIT and LABEL.fullmatch(name):
+        return None
+    return (
+        f"`{show(name)}`{foreign(name)} is no name of parts: it is made of a-z, 0-9 and `-`, with a"
+        f" letter or digit at both ends, and has at most {PARTITION_LIMIT} characters"
+    )
 
 
 def annotation(key: str) -> str | None:

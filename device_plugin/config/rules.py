@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from device_plugin.config import cdi, conflicts, container, devices, names
+from device_plugin.config import cdi, conflicts, container, devices, dra, names
 from device_plugin.config.conflicts import Examined
 from device_plugin.config.decode import known
 from device_plugin.config.placeholders import Offers
@@ -20,6 +20,7 @@ Drafts = Sequence[Config | None]  # by file; None: it could not be read
 def check(drafts: Drafts, report: Report) -> None:
     _once(drafts, report)
     _amount(drafts, report)
+    dra.driver(drafts, report)
     every = [_resource(resource, where, report) for where, resource in resources(drafts)]
     conflicts.between(every, report)
 
@@ -102,4 +103,5 @@ def _resource(resource: Resource, where: Where, report: Report) -> Examined:
     examined = Examined(where, resource, good, mounts)
     conflicts.within(examined, report)
     cdi.check(examined, report)
+    dra.check(examined, report)
     return examined

@@ -13,6 +13,7 @@ from msgspec import Meta, Struct, field
 from device_plugin.device import MAX_REPLICAS
 
 HOUR = 3600.0
+MAX_PARTS = 64  # of one device and name: far more than hardware has
 # Every float of the config is a duration: seconds here, text as in Go in the file.
 AuditInterval = Annotated[float, Meta(ge=0.1, le=24 * HOUR)]
 Grace = Annotated[float, Meta(ge=60, le=10 * 365 * 24 * HOUR)]
@@ -174,6 +175,11 @@ class Selector(Struct, frozen=True, forbid_unknown_fields=True):
     replicas: Annotated[int, Meta(ge=1, le=MAX_REPLICAS)] = 1
     """How often each device may be held."""
 
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds that it names: one, if it is right."""
+        return [kind for kind in KINDS if getattr(self, kind) is not None]
+
 
 class PerContainer(Struct, frozen=True, forbid_unknown_fields=True):
     """What one container may have of the resource."""
@@ -217,6 +223,20 @@ class Container(Struct, frozen=True, forbid_unknown_fields=True):
     /var/run/cdi."""
 
 
+class Partition(Struct, frozen=True, forbid_unknown_fields=True):
+    """Equal parts that each device may be divided into, where a claim does not take it whole.
+
+    Their attribute `partition` is `name`; whole devices have no such attribute.
+    """
+
+    name: str
+    """What they are called, in lower case: `half`."""
+    count: Annotated[int, Meta(ge=1, le=MAX_PARTS)]
+    """How many of them a device has, as long as nothing else is taken of it."""
+    capacity: dict[str, str]
+    """What each takes of the device's capacities, by name, in Kubernetes quantities: `40Gi`."""
+
+
 class Resource(Struct, frozen=True, forbid_unknown_fields=True):
     """Something that Pods can ask for."""
 
@@ -224,12 +244,28 @@ class Resource(Struct, frozen=True, forbid_unknown_fields=True):
     """The full name that they ask for, with a domain: `example.com/fuse`."""
     devices: tuple[Selector, ...]
     """Its devices. Where two selectors meet on one, the first in the file has it."""
+    api: Literal["device-plugin", "dra"] = "device-plugin"
+    """How Pods get them: by a number in their `limits`, or also by claims that say which (`dra`,
+    Dynamic Resource Allocation); docs/dra.md tells them apart."""
     allocation: Allocation = Allocation()
     """Which of several free devices a container gets."""
     per_container: PerContainer = PerContainer()
     """What one container may have of the resource."""
     container: Container = Container()
     """What a container gets besides the device nodes."""
+    partitions: tuple[Partition, ...] = ()
+    """Parts of a device that claims may take instead of the whole. Only with `api: dra`."""
+
+
+class Dra(Struct, frozen=True, forbid_unknown_fields=True):
+    """Dynamic Resource Allocation, for resources with `api: dra`."""
+
+    driver: str
+    """This plugin's name in the cluster, a domain in lower case: `gpu.example.com`. Claims,
+    DeviceClasses and ResourceSlices name it."""
+    unhealthy: Literal["NoSchedule", "NoExecute"] = "NoSchedule"
+    """What happens to Pods when a device turns unhealthy. `NoSchedule`: new ones do not get it.
+    `NoExecute`: those that have it are evicted, too."""
 
 
 class Config(Struct, frozen=True, forbid_unknown_fields=True):
@@ -243,6 +279,8 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     """How often everything is looked at again, even without an event."""
     removed_grace: Grace = HOUR
     """How long a vanished device that nobody holds stays listed, as unhealthy."""
+    dra: Dra | None = None
+    """Needed by resources with `api: dra`."""
 
 
 class Part(Config, frozen=True, forbid_unknown_fields=True):
@@ -265,9 +303,9 @@ KINDS: Mapping[str, frozenset[str]] = {
 # Keys and values that the design has and this version has not: refused like any other, but nobody
 # is told that they are misspelt.
 LATER: Mapping[type, frozenset[str]] = {
-    Config: frozenset(("api", "dra", "runtimes")),
-    Part: frozenset(("api", "dra", "runtimes")),
-    Resource: frozenset(("api", "dra", "health", "runtimes")),
+    Config: frozenset(("runtimes",)),
+    Part: frozenset(("runtimes",)),
+    Resource: frozenset(("health", "runtimes")),
     Selector: frozenset(("health",)),
 }
 LATER_VALUES: frozenset[str] = frozenset()

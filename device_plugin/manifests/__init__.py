@@ -1,17 +1,19 @@
 """`device-plugin manifests`: all that a cluster needs for a config, as YAML documents.
 
-The texts beside this file are those of `manifests/base`, byte for byte; a test sees to it.
+The texts beside this file are those of `manifests/base` and, for `api: dra`, of
+`manifests/components/dra`, byte for byte; a test sees to it.
 """
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import yaml
 
-from device_plugin.config import source
+from device_plugin.config import Config, source
 from device_plugin.config.source import Source
+from device_plugin.manifests import dra
 
 _HERE = Path(__file__).parent
 _NAME = "device-plugin"
@@ -57,18 +59,22 @@ def _represent(dumper: yaml.SafeDumper, text: _Text) -> yaml.ScalarNode:
 _Dumper.add_representer(_Text, _represent)
 
 
-def make(path: Path, pods: Sequence[str], namespace: str, image: str) -> str:
-    """Make the documents for the config at `path`, with a trial Pod for each resource of `pods`.
+def make(path: Path, config: Config, namespace: str, image: str, *, pods: bool) -> str:
+    """Make the documents for the config at `path`, which `config` was read from.
 
-    A folder's files become a key each. Raises Unfit.
+    A folder's files become a key each. With `pods`, trial Pods of each resource. Raises Unfit.
     """
     files = source.load(path)
+    driver = dra.driver(config)
+    daemon_set = _daemon_set(namespace, image)
     documents = [
         _text("namespace").replace(f"name: {_NAME}", f"name: {_scalar(namespace)}", 1),
         _placed(_text("serviceaccount"), namespace),
+        *(dra.access(_text("rbac"), _text("policy"), namespace) if driver else ()),
         _config_map(files, namespace, is_folder=path.is_dir()),
-        _daemon_set(namespace, image),
-        *_pods(pods),
+        dra.daemon_set(daemon_set, driver) if driver else daemon_set,
+        *(dra.text_of(one, driver) for one in dra.classes(config)),
+        *(_pods(config) if pods else ()),
     ]
     return "---\n".join(documents).rstrip("\n")
 
@@ -122,12 +128,21 @@ def _key(file: Source) -> str:
     return name
 
 
-def _pods(resources: Iterable[str]) -> list[str]:
-    names: dict[str, str] = {}  # by Pod
-    for resource in resources:
-        short = re.sub("[^a-z0-9]+", "-", resource.rpartition("/")[2].lower()).strip("-")
-        pod = f"try-{short}"
-        while pod in names:
-            pod += "-2"
-        names[pod] = resource
-    return [_POD.format(name=name, pod=pod) for pod, name in names.items()]
+def _pods(config: Config) -> Iterator[str]:
+    classes = dra.classes(config)
+    taken: set[str] = set()
+    for resource in config.resources:
+        short = re.sub("[^a-z0-9]+", "-", resource.name.rpartition("/")[2].lower()).strip("-")
+        pod = _free(f"try-{short}", taken)
+        yield _POD.format(name=resource.name, pod=pod)
+        for one in classes:
+            if one.resource is resource:
+                part = f"-{one.part.name}" if one.part else ""
+                yield dra.trial(one, _free(f"{pod}{part}-by-claim", taken))
+
+
+def _free(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "-2"
+    taken.add(name)
+    return name

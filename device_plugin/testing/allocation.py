@@ -62,6 +62,8 @@ class Allocator:
         reusable = self._reusable[1]
         freed = False
         for resource in self._state.shuffled(container.limits):
+            if record.pod.is_claimed(container.name, resource):
+                continue  # a DRA driver serves it (C7)
             with self._state.condition:
                 if not self._state.devices.is_ours(resource):
                     continue  # the Pod starts without it (A8.2)
@@ -204,7 +206,9 @@ class Allocator:
                 resource: count
                 for container in record.pod.in_order
                 for resource, count in container.limits.items()
-                if resource in listed and not self._state.devices.is_ours(resource)
+                if resource in listed
+                and not self._state.devices.is_ours(resource)
+                and not record.pod.is_claimed(container.name, resource)
             }
         for resource, requested in skipped.items():
             if requested > listed[resource]:

@@ -1,30 +1,32 @@
 """Creating containers: PreStartContainer, the cached responses merged, the runtime (A10, A11)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from device_plugin._api.deviceplugin.v1beta1 import deviceplugin_pb2 as pb
 from device_plugin.testing.allocation import AllocationError, Allocator
+from device_plugin.testing.container_config import ContainerConfig, DeviceConfig, MountConfig
 from device_plugin.testing.endpoints import PluginError
-from device_plugin.testing.pods import Container, PodRecord
+from device_plugin.testing.pods import Container, Pod, PodRecord
 from device_plugin.testing.records import ContainerError
-from device_plugin.testing.runtime import (
-    ContainerConfig,
-    Created,
-    DeviceConfig,
-    MountConfig,
-    Runtime,
-)
+from device_plugin.testing.runtime import Created, Runtime
 from device_plugin.testing.state import State
 
 _Value = TypeVar("_Value")
 
 
 class Containers:
-    def __init__(self, state: State, allocator: Allocator, runtime: Runtime) -> None:
+    def __init__(
+        self,
+        state: State,
+        allocator: Allocator,
+        runtime: Runtime,
+        claimed: Callable[[Pod, str], list[str]],
+    ) -> None:
         self._state = state
         self._allocator = allocator
         self._runtime = runtime
+        self._claimed = claimed  # CDI devices of a container's claims
 
     def create(self, record: PodRecord, container: Container) -> Created:
         status = record.containers[container.name]
@@ -76,7 +78,12 @@ class Containers:
         with self._state.condition:
             allocations = self._state.devices.of_container(uid, container.name)
         order = self._state.shuffled(allocations)
-        return merge([allocations[name].response for name in order], container.env)
+        config = merge([allocations[name].response for name in order], container.env)
+        try:
+            config.cdi_devices[:0] = self._claimed(record.pod, container.name)
+        except KeyError as error:
+            raise ContainerError(error.args[0]) from error
+        return config
 
     def _pre_start(self, uid: str, container: str, resource: str) -> None:
         with self._state.condition:

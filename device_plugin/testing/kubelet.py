@@ -5,33 +5,36 @@ the generated API. What it does and says is taken from real kubelets; "A5" and t
 sections of docs/kubelet.md, which also say how each thing is known.
 """
 
-import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self, get_args
+from typing import Self, get_args
 
 import grpc
 
 from device_plugin._api.deviceplugin.v1beta1.deviceplugin_pb2_grpc import (
     add_RegistrationServicer_to_server,
 )
-from device_plugin.testing.admission import Admission
 from device_plugin.testing.allocation import Allocator
 from device_plugin.testing.checkpoint import Checkpoint
+from device_plugin.testing.claiming import Claiming
 from device_plugin.testing.connections import Behaviour, Connections, Settings
 from device_plugin.testing.containers import Containers
+from device_plugin.testing.dra.claims import Claims
+from device_plugin.testing.dra.drivers import Drivers
+from device_plugin.testing.dra.records import Cluster, DraTimes
 from device_plugin.testing.faults import Faults
+from device_plugin.testing.handlers import DEVICE_PLUGIN, DRA_PLUGIN, DevicePlugins
 from device_plugin.testing.listener import KUBELET_SOCKET, Listener, clean_up
 from device_plugin.testing.podresources import PodResources
 from device_plugin.testing.registration import Registrar
 from device_plugin.testing.runtime import Runtime
 from device_plugin.testing.state import State
+from device_plugin.testing.switches import Switches
 from device_plugin.testing.watcher import Watcher
 
 
-class FakeKubelet(Admission):
+class FakeKubelet(Switches, Claiming):
     """A kubelet on paper, on a real socket in `directory`. As a context manager it starts at once.
 
     `behaviour` says which release's handling of a second instance of a plugin applies (A5): in
@@ -39,7 +42,9 @@ class FakeKubelet(Admission):
     clients are told apart by their sockets. `seed` makes the random orders repeatable.
 
     With a `root`, the kubelet's own folder, it serves PodResources in `pod-resources` below that
-    (B), and looks for plugins in `plugins_registry` every `watch_interval` seconds (A15).
+    (B), and looks for plugins in `plugins_registry` every `watch_interval` seconds (A15): device
+    plugins and DRA drivers. The claims of the latter, and the ResourceSlices of `node` that it
+    deletes, are at a `cluster`, an `apiserver.ApiServer`; `dra` has the periods (C).
     """
 
     def __init__(
@@ -54,6 +59,9 @@ class FakeKubelet(Admission):
         dial_timeout: float = 10.0,
         rpc_timeout: float = 60.0,
         watch_interval: float = 1.0,
+        cluster: Cluster | None = None,
+        node: str = "node-1",
+        dra: DraTimes | None = None,
         allow_panic: bool = False,
         seed: int | None = None,
     ) -> None:
@@ -69,7 +77,10 @@ class FakeKubelet(Admission):
         self._connections = Connections(settings, state, checkpoint)
         self._registrar = Registrar(state, self._connections, self._faults)
         allocator = Allocator(state, checkpoint)
-        super().__init__(state, allocator, Containers(state, allocator, runtime or Runtime()))
+        drivers = Drivers(state, dra or DraTimes(), behaviour, cluster, node)
+        claims = Claims(state, drivers, behaviour, cluster)
+        containers = Containers(state, allocator, runtime or Runtime(), claims.cdi_devices)
+        super().__init__(state, allocator, containers, claims)
         self._pod_resources: PodResources | None = None
         self._watcher: Watcher | None = None
         if root is not None:
@@ -78,12 +89,11 @@ class FakeKubelet(Admission):
             self._watcher = Watcher(
                 own / "plugins_registry",
                 state,
-                self._connections,
+                {DEVICE_PLUGIN: DevicePlugins(state, self._connections), DRA_PLUGIN: drivers},
                 interval=watch_interval,
                 dial_timeout=dial_timeout,
             )
         self._listener: Listener | None = None
-        self._threads: list[threading.Thread] = []
 
     def __enter__(self) -> Self:
         self.start()
@@ -128,9 +138,11 @@ class FakeKubelet(Admission):
             if self._pod_resources is not None:
                 self._pod_resources.stop()
             raise
+        self._drivers.start()
         if self._watcher is not None:
             self._watcher.start()
         self._run(self._keep_ticking, generation)
+        self._resume(generation)
         if readmit and readmit_after is not None:
             self._run(self._readmit_later, generation, readmit_after)
 
@@ -143,6 +155,7 @@ class FakeKubelet(Admission):
             self._state.devices = self._state.devices.restarted(time.monotonic())
             self._state.plugins = {}
             self._state.sources_ready = False
+            self._claims.restart()
             for record in self._state.pods.values():
                 record.known = False
             for uid in self._state.active():
@@ -154,11 +167,6 @@ class FakeKubelet(Admission):
             add_RegistrationServicer_to_server(self._registrar, server)
 
         return Listener(self.directory / KUBELET_SOCKET, add)
-
-    def _run(self, target: Callable[..., None], *args: float) -> None:
-        thread = threading.Thread(target=target, args=args, daemon=True)
-        self._threads.append(thread)
-        thread.start()
 
     def stop(self) -> None:
         """Exit: connections drop, kubelet.sock stays behind and refuses (A1)."""
@@ -172,11 +180,10 @@ class FakeKubelet(Admission):
         self._connections.close_all()
         if self._watcher is not None:
             self._watcher.stop()
+        self._drivers.stop()
         if self._pod_resources is not None:
             self._pod_resources.stop()
-        for thread in self._threads:
-            thread.join()
-        self._threads.clear()
+        self._join()
         self._listener = None
 
     def restart(
@@ -215,32 +222,6 @@ class FakeKubelet(Admission):
         if self._pod_resources is None:
             raise RuntimeError("no PodResources without a root: FakeKubelet(directory, root=...)")
         return self._pod_resources
-
-    def refuse_registration(self, text: str, times: int | None = None) -> None:
-        """Answer Register with this error, for ever or so many times."""
-        self._faults.refuse(text, times)
-
-    def accept_registration(self) -> None:
-        self._faults.refuse("", 0)
-
-    def hold_registration(self, where: Literal["arrival", "reply"] = "arrival") -> None:
-        """Leave Register calls unanswered: before anything is done, or with all done."""
-        self._faults.hold(where)
-
-    def release_registration(self) -> None:
-        self._faults.hold(None)
-
-    def withhold_streams(self, times: int | None = None) -> None:
-        """Never open ListAndWatch after a good Register, for ever or so many times.
-
-        Such a client's socket may be registered again, as if a stream had ended.
-        """
-        self._faults.withhold(times)
-
-    def open_streams(self, order: Literal["any", "before", "after"] = "any") -> None:
-        """Open ListAndWatch again, and where wanted surely before or after the Register reply."""
-        self._faults.withhold(0)
-        self._faults.stream_order = order
 
     def cancel_stream(self, resource: str) -> None:
         """Drop the connection to a resource's plugin and live on, as 1.36 does by mistake (A5)."""

@@ -8,6 +8,31 @@ _uids = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
+class ContainerClaim:
+    """What a container wants of its Pod's claims; no request: all that the claim has."""
+
+    name: str  # as the Pod calls the claim
+    request: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PodClaim:
+    """A claim of a Pod; `template`: it was made for this Pod, which must own it (C2)."""
+
+    name: str
+    claim: str  # name of the ResourceClaim
+    template: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ExtendedClaim:
+    """The claim that the scheduler made for extended resources which a DRA driver serves (C7)."""
+
+    claim: str
+    mappings: Sequence[tuple[str, str, str]]  # container, resource, request
+
+
+@dataclass(frozen=True, slots=True)
 class Container:
     """A container; among init containers, `restart_policy="Always"` makes it a sidecar."""
 
@@ -17,6 +42,7 @@ class Container:
     env: Mapping[str, str] = field(
         default_factory=dict
     )  # the Pod's own, which wins over the plugin's (A10)
+    claims: Sequence[ContainerClaim] = ()
 
     @property
     def sidecar(self) -> bool:
@@ -32,6 +58,35 @@ class Pod:
     init_containers: Sequence[Container] = ()
     uid: str = field(default_factory=lambda: f"00000000-0000-0000-0000-{next(_uids):012d}")
     namespace: str = "default"
+    claims: Sequence[PodClaim] = ()
+    extended: ExtendedClaim | None = None
+
+    @property
+    def all_claims(self) -> list[PodClaim]:
+        """What must be prepared before the Pod starts (C2, C7)."""
+        extended = [PodClaim("", self.extended.claim)] if self.extended else []
+        return [*self.claims, *extended]
+
+    def requests_of(self, name: str) -> list[tuple[str, str]]:
+        """Names of the ResourceClaims of a container, each with a request or an empty one."""
+        container = self.container(name)
+        found = [
+            (one.claim, wanted.request)
+            for wanted in container.claims
+            for one in self.claims
+            if one.name == wanted.name
+        ]
+        mappings = self.extended.mappings if self.extended else ()
+        return found + [
+            (self.extended.claim, request)
+            for place, resource, request in mappings
+            if self.extended and place == name and container.limits.get(resource)
+        ]
+
+    def is_claimed(self, name: str, resource: str) -> bool:
+        """Whether a container has an extended resource by a claim, and not by a plugin (C7)."""
+        mappings = self.extended.mappings if self.extended else ()
+        return any((place, one) == (name, resource) for place, one, _ in mappings)
 
     def container(self, name: str) -> Container:
         for container in self.in_order:
@@ -69,6 +124,11 @@ class PodRecord:
     message: str = ""
     removed: bool = False
     known: bool = True  # the kubelet has been told of it since it started
+    sandbox: bool = False  # its claims are prepared, its containers may be made (C2)
+    wanted: bool = False  # the kubelet shall start it, again and again until it runs
+    terminating: bool = False  # it has ended but for its claims
+    events: list[str] = field(default_factory=list)  # "Reason: message", as users see them
+    errors: list[str] = field(default_factory=list)  # what only the kubelet's log would say
     containers: dict[str, ContainerStatus] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -4,49 +4,20 @@ Judges by what containerd and runc do (A10); nothing is created. Independent of 
 it can be used on its own.
 """
 
-import json
 import os
-import re
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
+from device_plugin.testing.container_config import ContainerConfig, DeviceConfig, MountConfig
+from device_plugin.testing.injection import Cdi
 from device_plugin.testing.records import RuntimeRefusal
 
 _TYPES = {stat.S_IFCHR: "c", stat.S_IFBLK: "b", stat.S_IFIFO: "p"}
 # What containerd leaves out when a device is a directory.
 _SKIPPED_DIRECTORIES = frozenset({"pts", "shm", "fd", "mqueue", ".lxc", ".lxd-mounts", ".udev"})
-_CDI_NAME = re.compile(
-    r"(?P<kind>[A-Za-z]([A-Za-z0-9_.-]*[A-Za-z0-9])?/[A-Za-z]([A-Za-z0-9_.-]*[A-Za-z0-9])?)"
-    r"=(?P<name>[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?)"
-)
 _MOST_LINKS = 40
-
-
-class DeviceConfig(NamedTuple):
-    container_path: str
-    host_path: str
-    permissions: str
-
-
-class MountConfig(NamedTuple):
-    container_path: str
-    host_path: str
-    read_only: bool
-
-
-@dataclass(slots=True)
-class ContainerConfig:
-    """What the kubelet hands to the runtime: all resources merged (A10)."""
-
-    envs: list[tuple[str, str]] = field(default_factory=list)  # in order: the last one wins
-    devices: list[DeviceConfig] = field(default_factory=list)
-    mounts: list[MountConfig] = field(default_factory=list)
-    annotations: dict[str, str] = field(default_factory=dict)
-    cdi_devices: list[str] = field(default_factory=list)
-    conflicts: list[str] = field(default_factory=list)  # as the kubelet would log them
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +52,9 @@ class Runtime:
 
     `root` is put before host paths, and links are resolved inside it. With `files_as_devices` a
     plain file may stand in for a device node, because nodes cannot be made without privileges.
-    `cdi_directories` (host paths, for example /var/run/cdi) make unknown CDI devices an error;
-    without them, only the names' syntax is checked. CDI specs are read as JSON.
+    With `cdi_directories` (host paths, for example /var/run/cdi) the edits of CDI devices are
+    applied, and unknown ones are an error; without them, only the names' syntax is checked. CDI
+    specs are read as JSON.
     """
 
     def __init__(
@@ -94,11 +66,11 @@ class Runtime:
     ) -> None:
         self._root = Path(root)
         self._files_as_devices = files_as_devices
-        self._cdi_directories = cdi_directories
+        self._cdi = Cdi([self._local(directory) for directory in cdi_directories])
 
     def create(self, config: ContainerConfig) -> Created:
         remarks: list[str] = []
-        self._check_cdi(config.cdi_devices)
+        config = self._cdi.inject(config, remarks)
         devices = [
             node for device in config.devices for node in self._create_device(device, remarks)
         ]
@@ -225,24 +197,6 @@ class Runtime:
             remarks.append(
                 f"mount {mount.host_path} does not exist: it would be created as a directory"
             )
-
-    def _check_cdi(self, names: Sequence[str]) -> None:
-        for name in names:
-            if not _CDI_NAME.fullmatch(name):
-                raise RuntimeRefusal(f'CDI device injection failed: invalid device name "{name}"')
-        if self._cdi_directories:
-            unknown = sorted(set(names) - set(self._known_cdi_devices()))
-            if unknown:
-                raise RuntimeRefusal(
-                    f"CDI device injection failed: unresolvable CDI devices {', '.join(unknown)}"
-                )
-
-    def _known_cdi_devices(self) -> Iterator[str]:
-        for directory in self._cdi_directories:
-            for file in sorted(self._local(directory).glob("*.json")):
-                spec = json.loads(file.read_text())
-                for device in spec.get("devices", ()):
-                    yield f"{spec['kind']}={device['name']}"
 
 
 def _refuse_relative(what: str, path: str) -> None:

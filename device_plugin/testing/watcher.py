@@ -2,21 +2,19 @@
 
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from device_plugin._api.pluginregistration.v1 import pluginregistration_pb2 as pg
-from device_plugin.testing.connections import Connections
 from device_plugin.testing.endpoints import PluginError
+from device_plugin.testing.handlers import Handler
 from device_plugin.testing.handshake import RegistrationSocket
 from device_plugin.testing.operations import Operations
 from device_plugin.testing.plugin_sockets import PluginSockets
 from device_plugin.testing.records import Handshake
-from device_plugin.testing.registration import VERSION, is_extended_resource_name
 from device_plugin.testing.state import State
-
-DEVICE_PLUGIN, DRA_PLUGIN = "DevicePlugin", "DRAPlugin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +34,14 @@ class Watcher:
         self,
         directory: Path,
         state: State,
-        connections: Connections,
+        handlers: Mapping[str, Handler],
         *,
         interval: float,
         dial_timeout: float,
     ) -> None:
         self.directory = directory
         self._state = state
-        self._connections = connections
+        self._handlers = handlers  # by type of plugin
         self._interval = interval
         self._dial_timeout = dial_timeout
         self._stopping = threading.Event()
@@ -55,7 +53,9 @@ class Watcher:
 
     def start(self) -> None:
         """Start as a new process: every socket is met anew, and none is removed."""
-        self.directory.mkdir(mode=0o750, parents=True, exist_ok=True)
+        # The other folder is where DRA drivers have their own sockets.
+        for folder in (self.directory, self.directory.with_name("plugins")):
+            folder.mkdir(mode=0o750, parents=True, exist_ok=True)
         self._stopping.clear()
         self._registered = {}
         self._thread = threading.Thread(target=self._run, name="kubelet-watcher", daemon=True)
@@ -126,8 +126,7 @@ class Watcher:
         """Take the plugin in and tell it so, or tell it why not."""
         plugin = _Plugin(number, info.type, info.name, info.endpoint or socket.path)
         try:
-            _validate(socket.path, info)
-            self._take_in(socket.path, plugin)
+            self._take_in(socket.path, plugin, info.supported_versions)
         except PluginError as error:
             socket.notify(str(error))
             raise
@@ -137,24 +136,23 @@ class Watcher:
             self._let_go(socket.path)
             raise
 
-    def _take_in(self, path: str, plugin: _Plugin) -> None:
-        with self._state.changing():
-            self._registered[path] = plugin
-        if plugin.type != DEVICE_PLUGIN:
-            return
-        registration = self._state.note(plugin.name, plugin.endpoint, VERSION)
-        try:
-            # The endpoint as it is: no folder is put in front of it.
-            client = self._connections.connect_at(plugin.endpoint, registration)
-        except PluginError as error:
-            self._state.settle(registration, str(error))
-            with self._state.changing():
-                del self._registered[path]
+    def _take_in(self, path: str, plugin: _Plugin, versions: Sequence[str]) -> None:
+        handler = self._handlers.get(plugin.type)
+        said, failed = "RegisterPlugin error -- ", "plugin validation failed with err: "
+        if handler is None:
             raise PluginError(
-                f"RegisterPlugin error -- plugin registration failed with err: {error}"
-            ) from error
-        self._connections.start_stream(client)
-        self._state.settle(registration, None)
+                f"{said}no handler registered for plugin type: {plugin.type} at socket {path}"
+            )
+        try:
+            handler.validate(plugin.name, plugin.endpoint, versions)
+            failed = "plugin registration failed with err: "
+            with self._state.changing():
+                self._registered[path] = plugin
+            handler.register(plugin.name, plugin.endpoint, versions)
+        except PluginError as error:
+            with self._state.changing():
+                self._registered.pop(path, None)
+            raise PluginError(f"{said}{failed}{error}") from error
 
     def _unregister(self, path: str) -> bool:
         self._let_go(path)
@@ -164,8 +162,7 @@ class Watcher:
         with self._state.changing():
             plugin = self._registered.pop(path)
             self._state.plugins.pop(path, None)
-        if plugin.type == DEVICE_PLUGIN:
-            self._connections.deregister(plugin.name, plugin.endpoint)
+        self._handlers[plugin.type].deregister(plugin.name, plugin.endpoint)
 
     def _opened(self, path: str) -> RegistrationSocket:
         socket = RegistrationSocket(path)
@@ -179,21 +176,3 @@ class Watcher:
         with self._state.condition:
             self._open.discard(socket)
         socket.close()
-
-
-def _validate(path: str, info: pg.PluginInfo) -> None:
-    if info.type not in {DEVICE_PLUGIN, DRA_PLUGIN}:
-        raise PluginError(
-            "RegisterPlugin error -- no handler registered for plugin type: "
-            f"{info.type} at socket {path}"
-        )
-    if info.type != DEVICE_PLUGIN:
-        return
-    why = ""
-    if VERSION not in info.supported_versions:
-        versions = " ".join(info.supported_versions)
-        why = f"manager version, {VERSION}, is not among plugin supported versions [{versions}]"
-    elif not is_extended_resource_name(info.name):
-        why = f'invalid name of device plugin socket: the ResourceName "{info.name}" is invalid'
-    if why:
-        raise PluginError(f"RegisterPlugin error -- plugin validation failed with err: {why}")

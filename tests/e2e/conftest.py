@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # tests are no package
 
 from cluster import cluster as clusters
 from cluster import images, places
-from deployment import Deployment
+from deployment import Deployment, OnTheNode
 from kubectl import Kubectl, Object, TestPod, eventually
 from local import Node, remove_devices
 
@@ -101,21 +101,63 @@ def kubectl(cluster: clusters.Cluster | None) -> Iterator[Kubectl]:
 
 
 @pytest.fixture(scope="session")
-def plugin(
-    kubectl: Kubectl,
-    image: str,
-    tmp_path_factory: pytest.TempPathFactory,
-    figure: Callable[[str, object], None],
-) -> Iterator[Deployment]:
-    """The DaemonSet, rolled out and Ready."""
+def on_the_node() -> Iterator[OnTheNode]:
+    """Which of the daemons is there; none afterwards."""
+    daemons = OnTheNode()
+    yield daemons
+    daemons.clear()
+
+
+@pytest.fixture(scope="session")
+def deployment(
+    kubectl: Kubectl, image: str, tmp_path_factory: pytest.TempPathFactory
+) -> Deployment:
+    """The DaemonSet that has no token."""
     folder = tmp_path_factory.mktemp("deployment")
-    deployment = Deployment(kubectl, folder, f"{NAMESPACE}-daemon", image)
-    deployment.apply((HERE / "config.yaml").read_text())
-    try:
-        figure("DaemonSet applied -> Ready", deployment.wait_ready())
-        yield deployment
-    finally:
-        deployment.delete()
+    return Deployment(kubectl, folder, f"{NAMESPACE}-daemon", image)
+
+
+@pytest.fixture(scope="session")
+def dra_deployment(
+    kubectl: Kubectl, image: str, tmp_path_factory: pytest.TempPathFactory
+) -> Deployment:
+    """The DaemonSet with components/dra."""
+    folder = tmp_path_factory.mktemp("dra")
+    return Deployment(kubectl, folder, f"{NAMESPACE}-dra", image, ["dra"])
+
+
+@pytest.fixture(scope="module")
+def plugin(
+    deployment: Deployment, on_the_node: OnTheNode, figure: Callable[[str, object], None]
+) -> Deployment:
+    """The DaemonSet, rolled out and Ready."""
+    took = on_the_node.put(deployment, (HERE / "config.yaml").read_text())
+    if took:
+        figure("DaemonSet applied -> Ready", took)
+    return deployment
+
+
+@pytest.fixture(scope="module")
+def driver(
+    request: pytest.FixtureRequest, dra_deployment: Deployment, on_the_node: OnTheNode
+) -> Deployment:
+    """The same as DRA driver, Ready, with the module's CONFIG."""
+    on_the_node.put(dra_deployment, request.module.CONFIG)
+    return dra_deployment
+
+
+@pytest.fixture
+def make(kubectl: Kubectl) -> Iterator[Callable[..., None]]:
+    """Make objects in the cluster; they are gone afterwards, later than the Pods."""
+    made: list[Object] = []
+
+    def apply(*objects: Object) -> None:
+        made.extend(objects)
+        kubectl.apply(*objects)
+
+    yield apply
+    if made:
+        kubectl.delete(*made)
 
 
 @pytest.fixture
@@ -132,7 +174,7 @@ def node(cluster: clusters.Cluster | None) -> Iterator[Node]:
 
 @pytest.fixture
 def start_pod(
-    kubectl: Kubectl, image: str, request: pytest.FixtureRequest
+    kubectl: Kubectl, image: str, request: pytest.FixtureRequest, make: Callable[..., None]
 ) -> Iterator[Callable[..., TestPod]]:
     """Start Pods that run `inside`; they are gone afterwards."""
     prefix = re.sub("[^a-z0-9]+", "-", request.node.name.removeprefix("test_"))[:40].strip("-")
@@ -143,6 +185,7 @@ def start_pod(
         *words: str,
         init: dict[str, int] | None = None,
         restart: str = "Always",
+        claims: Mapping[str, Object] | None = None,
     ) -> TestPod:
         pod = TestPod(kubectl, f"{prefix}-{len(started)}")
         started.append(pod)
@@ -154,6 +197,9 @@ def start_pod(
         }
         if init is not None:
             spec["initContainers"] = [_container("init", image, init, ["done"])]
+        if claims:
+            spec["resourceClaims"] = [{"name": name} | claim for name, claim in claims.items()]
+            spec["containers"][0]["resources"]["claims"] = [{"name": name} for name in claims]
         metadata = {"name": pod.name}
         kubectl.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
         return pod

@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,20 +15,29 @@ _MANIFESTS = Path(__file__).resolve().parents[2] / "manifests"
 class Deployment:
     """The DaemonSet in a namespace of its own."""
 
-    def __init__(self, kubectl: Kubectl, folder: Path, namespace: str, image: str) -> None:
+    def __init__(
+        self,
+        kubectl: Kubectl,
+        folder: Path,
+        namespace: str,
+        image: str,
+        components: Sequence[str] = ("cdi",),
+    ) -> None:
         self._kubectl = kubectl
         self._folder = folder
         self.namespace = namespace
         self._image = image
+        self._components = components
 
     def apply(self, config: str, patch: str = "") -> None:
         """Roll it out, as `kubectl apply -k` of an overlay."""
         self._folder.mkdir(exist_ok=True)
         name, _, tag = self._image.rpartition(":")
+        parts = [_MANIFESTS / "components" / component for component in self._components]
         lines = [
             f"namespace: {self.namespace}",
             f"resources: [{os.path.relpath(_MANIFESTS / 'base', self._folder)}]",
-            f"components: [{os.path.relpath(_MANIFESTS / 'components' / 'cdi', self._folder)}]",
+            f"components: [{', '.join(os.path.relpath(part, self._folder) for part in parts)}]",
             "configMapGenerator:",
             "  - {name: device-plugin, behavior: replace, files: [config.yaml]}",
             f"images: [{{name: localhost/device-plugin, newName: {name}, newTag: {tag}}}]",
@@ -112,3 +122,28 @@ class Deployment:
 
     def delete(self) -> None:
         self._kubectl("delete", "-k", str(self._folder), "--ignore-not-found", timeout=180)
+
+
+class OnTheNode:
+    """One daemon a node: where another is wanted, the one before makes room."""
+
+    def __init__(self) -> None:
+        self._there: tuple[Deployment, str] | None = None
+
+    def put(self, deployment: Deployment, config: str) -> float:
+        """Have this one there, Ready, with that config; returns how many seconds it took."""
+        if self._there == (deployment, config):
+            return 0.0
+        changed = self._there is not None and self._there[0] is deployment
+        if not changed:
+            self.clear()
+        self._there = deployment, config
+        deployment.apply(config)
+        if changed:
+            deployment.restart()
+        return deployment.wait_ready()
+
+    def clear(self) -> None:
+        if self._there is not None:
+            self._there[0].delete()
+        self._there = None

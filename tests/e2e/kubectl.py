@@ -58,6 +58,11 @@ class Kubectl:
         content = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
         self("apply", "-f", "-", "-n", self.namespace, given=json.dumps(content))
 
+    def delete(self, *objects: Object) -> None:
+        content = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+        command = ["delete", "-f", "-", "-n", self.namespace, "--ignore-not-found"]
+        self(*command, given=json.dumps(content))
+
     def node(self) -> str:
         """The first node that takes ordinary Pods."""
         nodes = self.get("nodes")["items"]
@@ -129,6 +134,31 @@ class TestPod:
             if entry["name"] == resource:
                 return {d["resourceID"]: d.get("health", "") for d in entry["resources"]}
         return {}
+
+    def claim(self, name: str) -> str:
+        """The ResourceClaim that was made from the Pod's template of that name."""
+
+        def made() -> str | None:
+            found = self.status().get("resourceClaimStatuses", [])
+            return next((c.get("resourceClaimName") for c in found if c["name"] == name), None)
+
+        return eventually(made, 30, self.describe)
+
+    def waits(self, timeout: float = 30) -> str:
+        """Why the scheduler does not place it."""
+
+        def reason() -> str:
+            conditions = self.status().get("conditions", [])
+            found = [c for c in conditions if c["type"] == "PodScheduled" and c["status"] != "True"]
+            return "".join(condition.get("message", "") for condition in found)
+
+        return eventually(reason, timeout, self.describe)
+
+    def events(self) -> list[str]:
+        """What was said of it: reason and message."""
+        which = f"--field-selector=involvedObject.name={self.name}"
+        found = self._kubectl.get("events", which)["items"]
+        return [f"{event['reason']}: {event['message']}" for event in found]
 
     def identity(self) -> tuple[str, int]:
         """The running container and how often it was restarted: a Pod left alone keeps both."""

@@ -81,6 +81,10 @@ class Node:
     def kubelet_runs(self) -> bool:
         return worker.KUBELET.pid is not None
 
+    def files(self, folder: str, pattern: str) -> list[Path]:
+        """Files as the node has them, seen from here."""
+        return list(Path(f"/proc/{worker.KUBELET.pid}/root{folder}").glob(pattern))
+
     def container_pid(self, container_id: str) -> int:
         """The first process of a container, as numbered here."""
         name = container_id.rpartition("/")[2]

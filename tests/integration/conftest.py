@@ -260,9 +260,9 @@ class Node:
         self._ptys[path] = os.ttyname(ends[1])
         return self._ptys[path]
 
-    def kubelet(self, *, running: bool = True, **settings: Any) -> Kubelet:
-        """Make a fake kubelet; not `running`, the test starts it later."""
-        runtime = Runtime(self.host_root)
+    def kubelet(self, *, running: bool = True, cdi: Sequence[str] = (), **settings: Any) -> Kubelet:
+        """Make a fake kubelet; not `running`, the test starts it later. cdi: folders of specs."""
+        runtime = Runtime(self.host_root, cdi_directories=cdi)
         kubelet = Kubelet(self.plugins, root=self.folder, runtime=runtime, seed=1, **settings)
         if running:
             self._stack.enter_context(kubelet)
@@ -282,16 +282,17 @@ class Node:
         host_root: str = "",  # the node's own if empty
         within: Sequence[str] = (),
         config: Path | None = None,
+        flags: Sequence[str | Path] = (),
     ) -> Daemon:
         """Start a daemon: resources by name, each a list of selectors, or all of it as the file.
 
-        config: the file or folder is there already.
+        config: the file or folder is there already. flags: more of them.
         """
         if config is None:
             config = self.configure(resources, audit_interval=audit_interval, state=state)
         command: list[str | Path] = [*within, *PROGRAM, "--config", config, "--http", http]
         command += ["--device-plugin-dir", self.plugins, "--state-dir", self.folder / state]
-        command += ["--kubelet-root", self.folder]
+        command += ["--kubelet-root", self.folder, *flags]
         daemon = Daemon([*command, "--host-root", host_root or self.host_root])
         self._stack.callback(daemon.close)
         return daemon
@@ -370,11 +371,15 @@ def eventually() -> Callable[..., Any]:
 
 @pytest.fixture
 def limited() -> Callable[[str, int], list[str]]:
-    """Make a command that runs another one in a user namespace with its own inotify limits."""
+    """Make a command that runs another one in a user namespace with its own inotify limits.
+
+    And without kernel uevents, which a network namespace of its own does not get: other tests make
+    devices.
+    """
 
     def limited(what: str, value: int) -> list[str]:
         script = f'echo {value} > /proc/sys/user/max_inotify_{what} && exec "$@"'
-        command = ["unshare", "--user", "--map-root-user", "sh", "-c", script, "sh"]
+        command = ["unshare", "--user", "--map-root-user", "--net", "sh", "-c", script, "sh"]
         if subprocess.run([*command, "true"], check=False, capture_output=True).returncode:
             pytest.skip("needs user namespaces: limits inotify in one")
         return command

@@ -201,6 +201,14 @@ def test_the_demo_breaks_and_heals_a_real_device():
         assert said in done.stdout
 
 
+def test_the_demo_of_claims():
+    pytest.importorskip("lightkube")
+    done = command("demo", "--dra")
+    assert done.returncode == 0, done.stderr
+    assert "unhealthy=removed:NoSchedule" in done.stdout
+    assert "the claim has the same device: gpu-2-0-" in done.stdout
+
+
 def test_the_demo_takes_a_config(config):
     done = command("demo", "--config", config)
     assert done.returncode == 0, done.stderr

@@ -16,6 +16,12 @@ POD_RESOURCES = {
     "overlays/distros/k0s": "/var/lib/k0s/kubelet/pod-resources",
     "overlays/distros/microk8s": "/var/snap/microk8s/common/var/lib/kubelet/pod-resources",
 }
+# What a component adds.
+BY_CLAIMS = {
+    "registry": "/var/lib/kubelet/plugins_registry",
+    "plugins": "/var/lib/kubelet/plugins",
+    "cdi": "/var/run/cdi",
+}
 # These are the base for other places, and have no config of their own.
 INHERITING = {"overlays/privileged", "overlays/distros/k3s", *POD_RESOURCES}
 
@@ -39,7 +45,7 @@ def test_the_config_is_good(folder):
 
 def test_configs_that_are_not_deployed_as_they_stand_are_good_too():
     for path in MANIFESTS.rglob("overlays/*/*.yaml"):
-        if path.name != "kustomization.yaml":
+        if path.name != "kustomization.yaml" and "apiVersion: " not in path.read_text():
             assert config.check(path.read_bytes(), path.name).problems == (), path
 
 
@@ -93,6 +99,8 @@ def test_only_the_folders_that_a_distribution_moves_are_elsewhere(folder):
     expected = host_paths(one(kustomize(BASE), "DaemonSet"))
     if short(folder) in POD_RESOURCES:
         expected |= {"pod-resources": POD_RESOURCES[short(folder)]}
+    if short(folder) == "overlays/dra-example":
+        expected |= BY_CLAIMS
     for daemon_set in daemon_sets(folder):
         assert host_paths(daemon_set) == expected
 

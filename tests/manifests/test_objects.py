@@ -1,8 +1,10 @@
 """Kubernetes takes every object that people would apply, from 1.32 to the newest that is known."""
 
 import json
+import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,18 @@ import programs
 import pytest
 import yaml
 from kubernetes_validate.utils import all_versions  # type: ignore[import-untyped]
-from rendered import BASE, EXAMPLES, MONITORING, OVERLAYS, Object, helm, kustomize, objects, short
+from rendered import (
+    BASE,
+    EXAMPLES,
+    MONITORING,
+    OVERLAYS,
+    ROOT,
+    Object,
+    helm,
+    kustomize,
+    objects,
+    short,
+)
 
 OLDEST = (1, 32)
 VERSIONS = [
@@ -19,6 +32,8 @@ VERSIONS = [
     for version in all_versions()
     if tuple(int(number) for number in version.split(".")[:2]) >= OLDEST
 ]
+# Dynamic Resource Allocation is stable since then; older clusters have no such API.
+_SINCE = {"resource.k8s.io/v1": (1, 34)}
 _OPERATOR = "monitoring.coreos.com/v1"
 _FULL = {
     "podMonitor": {"enabled": True, "interval": "30s", "labels": {"release": "prometheus"}},
@@ -33,6 +48,18 @@ _FULL = {
     "podLabels": {"example.com/c": "d"},
     "serviceAccount": {"annotations": {"example.com/e": "f"}},
 }
+_DRA = {
+    "version": 1,
+    "dra": {"driver": "gpu.example.com"},
+    "resources": [
+        {
+            "name": "example.com/gpu",
+            "api": "dra",
+            "devices": [{"virtual": {"count": 2, "capacity": {"memory": "80Gi"}}}],
+            "partitions": [{"name": "half", "count": 2, "capacity": {"memory": "40Gi"}}],
+        }
+    ],
+}
 
 
 def _made(config: Path) -> list[Object]:
@@ -42,12 +69,28 @@ def _made(config: Path) -> list[Object]:
     return list(objects(done.stdout))
 
 
+def _made_by_claim(config: dict[str, Any]) -> list[Object]:
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        file.write(json.dumps(config))
+        file.flush()
+        return _made(Path(file.name))
+
+
+def _documented(path: Path) -> list[Object]:
+    """The whole objects that a document shows."""
+    blocks = re.findall(r"```yaml\n(.*?)```", path.read_text(), re.DOTALL)
+    return [thing for block in blocks for thing in objects(block) if "apiVersion" in thing]
+
+
 _SOURCES: dict[str, Any] = {
     **{short(folder): (kustomize, folder) for folder in (BASE, *OVERLAYS, MONITORING)},
     "chart": (helm, {}),
     "chart, all values": (helm, _FULL),
     "chart, privileged": (helm, {"privileged": True}),
+    "chart, DRA": (helm, {"config": _DRA, "dra": {"enabled": True}}),
     "manifests": (_made, OVERLAYS[-1] / "config.yaml"),
+    "manifests, DRA": (_made_by_claim, _DRA),
+    "docs/dra.md": (_documented, ROOT / "docs" / "dra.md"),
     **{path.stem: (lambda p: list(objects(p.read_text())), path) for path in EXAMPLES},
 }
 
@@ -58,6 +101,12 @@ def _problems(thing: Object, version: str) -> str:
     except kubernetes_validate.ValidationError as why:
         return f"{thing['kind']} in {version}: {'.'.join(map(str, why.path))}: {why.message}"
     return ""
+
+
+def _versions(thing: Object) -> list[str]:
+    """Those that have it."""
+    since = _SINCE.get(thing["apiVersion"], OLDEST)
+    return [one for one in VERSIONS if tuple(int(part) for part in one.split(".")[:2]) >= since]
 
 
 def test_the_versions_are_those_that_are_promised():
@@ -76,7 +125,7 @@ def test_kubernetes_takes_every_object():
     wrong = [
         f"{name}: {problem}"
         for text, name in seen.items()
-        for version in VERSIONS
+        for version in _versions(json.loads(text))
         if (problem := _problems(json.loads(text), version))
     ]
     assert not wrong, "\n".join(wrong)

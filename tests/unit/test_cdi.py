@@ -482,6 +482,8 @@ class Keeper:
             specs=folder.specs,
             metrics=Metrics(),
             answers=lambda _: Answer(),
+            claimable=Inventory(),
+            claimed=dict,
         )
 
     def look(self, new=None):

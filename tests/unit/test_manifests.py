@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from device_plugin import cli, commands, manifests
+from device_plugin.config import read
 from device_plugin.config.source import Source
 from device_plugin.manifests import Unfit, make, warnings
 
@@ -16,11 +17,18 @@ PACKAGED = Path(manifests.__file__).parent
 BASE = Path(__file__).parents[2] / "manifests" / "base"
 IMAGE = "registry.example.com/device-plugin:0.1.0"
 CONFIG = (BASE / "config.yaml").read_text()
+COMPONENT = {"rbac.yaml", "policy.yaml"}  # of components/dra; test_manifests_dra.py has its tests
 NAMES = ["example.com/fuse", "example.com/Tty_USB", "other.example/fuse"]
 
 
 def documents(path: Path, namespace: str = "devices", image: str = IMAGE) -> list[dict[str, Any]]:
-    return list(yaml.safe_load_all(make(path, NAMES, namespace, image)))
+    return list(yaml.safe_load_all(text(path, namespace, image)))
+
+
+def text(path: Path, namespace: str = "devices", image: str = IMAGE) -> str:
+    config = read(path).config
+    assert config is not None
+    return make(path, config, namespace, image, pods=True)
 
 
 @pytest.fixture
@@ -30,17 +38,18 @@ def config(tmp_path):
     return path
 
 
-@pytest.mark.parametrize("path", sorted(PACKAGED.glob("*.yaml")), ids=lambda path: path.name)
-def test_the_packaged_texts_are_those_of_the_base(path):
-    assert path.read_bytes() == (BASE / path.name).read_bytes()
+@pytest.mark.parametrize("name", sorted(path.name for path in PACKAGED.glob("*.yaml")))
+def test_the_packaged_texts_are_those_of_the_folders(name):
+    folder = BASE.parent / "components" / "dra" if name in COMPONENT else BASE
+    assert (PACKAGED / name).read_bytes() == (folder / name).read_bytes()
 
 
 def test_all_resources_of_the_base_are_there(config):
     """A new one in kustomization.yaml must come here too."""
     listed = yaml.safe_load((BASE / "kustomization.yaml").read_text())
-    assert {path.name for path in PACKAGED.glob("*.yaml")} == set(listed["resources"])
+    assert {path.name for path in PACKAGED.glob("*.yaml")} - COMPONENT == set(listed["resources"])
     kinds = [document["kind"] for document in documents(config)]
-    assert kinds == ["Namespace", "ServiceAccount", "ConfigMap", "DaemonSet", *["Pod"] * 3]
+    assert kinds == ["Namespace", "ServiceAccount", "ConfigMap", "DaemonSet", "Pod"]
 
 
 def test_only_namespace_and_image_differ_from_the_base(config):
@@ -78,11 +87,11 @@ def test_the_daemon_reads_the_key_of_the_config_map(config):
 
 
 def test_a_folder_is_a_key_for_each_file(tmp_path):
-    (tmp_path / "20-serial.yaml").write_text("version: 1\n")
+    (tmp_path / "20-grace.yaml").write_text("version: 1\nremoved_grace: 2h\n")
     (tmp_path / "10-fuse.yaml").write_text(CONFIG)
     (tmp_path / "notes.txt").write_text("no config")
     _, _, config_map, daemon_set, *_ = documents(tmp_path)
-    assert list(config_map["data"]) == ["10-fuse.yaml", "20-serial.yaml"]
+    assert list(config_map["data"]) == ["10-fuse.yaml", "20-grace.yaml"]
     args = daemon_set["spec"]["template"]["spec"]["containers"][0]["args"]
     assert [arg for arg in args if arg.startswith("--config")] == ["--config=/etc/device-plugin"]
 
@@ -90,7 +99,7 @@ def test_a_folder_is_a_key_for_each_file(tmp_path):
 def test_a_file_whose_name_is_no_key_is_refused(tmp_path):
     (tmp_path / "my config.yaml").write_text(CONFIG)
     with pytest.raises(Unfit, match=r"my config.yaml: a ConfigMap's keys have letters, digits"):
-        make(tmp_path, NAMES, "devices", IMAGE)
+        text(tmp_path)
 
 
 def test_a_config_over_the_limit_of_a_config_map_is_refused():
@@ -106,19 +115,21 @@ def test_a_config_over_the_limit_of_a_config_map_is_refused():
         max_size=40,
     )
 )
-def test_the_config_arrives_byte_for_byte(text):
-    made = manifests._config_map([Source("c.yaml", text.encode())], "devices", is_folder=False)
-    assert yaml.safe_load(made)["data"] == {"config.yaml": text}
+def test_the_config_arrives_byte_for_byte(given_text):
+    source = Source("c.yaml", given_text.encode())
+    made = manifests._config_map([source], "devices", is_folder=False)
+    assert yaml.safe_load(made)["data"] == {"config.yaml": given_text}
 
 
 def test_the_config_stays_readable(config):
-    assert "\n".join(f"    {line}" for line in CONFIG.splitlines()) in make(
-        config, NAMES, "devices", IMAGE
-    )
+    assert "\n".join(f"    {line}" for line in CONFIG.splitlines()) in text(config)
 
 
-def test_there_is_a_trial_pod_for_each_resource(config):
-    pods = documents(config)[4:]
+def test_there_is_a_trial_pod_for_each_resource(tmp_path):
+    path = tmp_path / "c.yaml"
+    resources = [{"name": name, "devices": [{"virtual": {"count": 1}}]} for name in NAMES]
+    path.write_text(yaml.safe_dump({"version": 1, "resources": resources}))
+    pods = documents(path)[4:]
     assert [pod["metadata"]["name"] for pod in pods] == ["try-fuse", "try-tty-usb", "try-fuse-2"]
     limits = [pod["spec"]["containers"][0]["resources"]["limits"] for pod in pods]
     assert limits == [{name: 1} for name in NAMES]

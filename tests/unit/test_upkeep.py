@@ -25,7 +25,8 @@ class Keeper:
     """Upkeep over a made-up /dev, with short words for what happens."""
 
     def __init__(self, tree, state):
-        self.tree, self.inventory = tree, Inventory()
+        self.tree, self.inventory, self.claimable = tree, Inventory(), Inventory()
+        self.claimed = {}
         self.handed_out, self.disabled = HandedOut(state), Disabled(state)
         self.checkpoint = state / "checkpoint"
         self.allocated()
@@ -38,6 +39,8 @@ class Keeper:
             specs=Specs(state / "cdi", state),
             metrics=Metrics(),
             answers=lambda _: Answer(),
+            claimable=self.claimable,
+            claimed=lambda: self.claimed,
         )
         self.config = conf()
         self.now = 1000.0

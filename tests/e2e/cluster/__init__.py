@@ -5,6 +5,7 @@ needs    what this machine must have, as one clear line
 images   pause, base and plugin, made on the spot
 node     the namespaces that kubelet, containerd and all others live in
 control  etcd, apiserver, controller manager, scheduler
+gateway  the API server for Pods
 worker   containerd and kubelet
 cluster  up and down
 """

@@ -1,6 +1,7 @@
 """The whole: up, and down again to a host as it was before."""
 
 import fcntl
+import hashlib
 import os
 import shutil
 import time
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from cluster import build, control, host, images, needs, node, pki, worker
 from cluster.commands import clean_scratch, run
-from cluster.places import CACHE, KUBECONFIG, NODE, RUN, CannotStart
+from cluster.places import CACHE, HERE, KUBECONFIG, NODE, RUN, CannotStart
 
 Say = Callable[[str], None]
 _NODE_TIMEOUT = 120
@@ -58,7 +59,7 @@ def up(version: str, say: Say = print) -> Cluster:
                 _keep_logs()
                 _down()
                 raise
-            _IDENTITY.write_text("\n".join(map(str, path)))
+            _IDENTITY.write_text(_identity(path))
             clock.lap("start")
         return Cluster(path, took=clock.laps)
 
@@ -104,10 +105,16 @@ def _node_ready(cluster: Cluster) -> bool:
     return True
 
 
+def _identity(path: list[Path]) -> str:
+    """What a cluster is made of: its programs, and how this folder starts them."""
+    ours = hashlib.sha256(b"\0".join(file.read_bytes() for file in sorted(HERE.glob("*.py"))))
+    return "\n".join([*map(str, path), ours.hexdigest()])
+
+
 def _runs(path: list[Path]) -> bool:
     """Whether the cluster of just these programs is up and well."""
     try:
-        same = _IDENTITY.read_text() == "\n".join(map(str, path))
+        same = _IDENTITY.read_text() == _identity(path)
     except OSError:
         return False
     return same and node.running() and _node_ready(Cluster(path))

@@ -1,6 +1,10 @@
-"""etcd, kube-apiserver, kube-controller-manager and kube-scheduler, on the loopback address."""
+"""etcd, kube-apiserver, kube-controller-manager and kube-scheduler, on the loopback address.
+
+Pods reach the API server through a gateway on their side of the node.
+"""
 
 import ssl
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
@@ -9,7 +13,7 @@ from pathlib import Path
 from cluster import pki
 from cluster.host import free_ports
 from cluster.node import Process, wait_for
-from cluster.places import KUBECONFIG, NODE, RUN
+from cluster.places import GATEWAY, HERE, KUBECONFIG, NODE, RUN, SERVICES
 
 _TIMEOUT = 90
 
@@ -31,6 +35,7 @@ def start(path: Sequence[Path]) -> None:
         lambda: f"the API is not ready after {_TIMEOUT} s\n{_last_lines(processes)}",
     )
     wait_for(lambda: _ready(api), 1, lambda: f"the API ended\n{_last_lines(processes)}")
+    _start_gateway(api)
     Process("kube-controller-manager").start(_controller_manager(), path)
     Process("kube-scheduler").start(_scheduler(), path)
 
@@ -62,7 +67,7 @@ def _apiserver(etcd: int, port: int) -> list[str]:
         f"--token-auth-file={pki.TOKENS}",
         "--authorization-mode=Node,RBAC",
         "--allow-privileged=true",  # the overlay of that name
-        "--service-cluster-ip-range=10.213.78.0/24",
+        f"--service-cluster-ip-range={SERVICES}",
         "--service-account-issuer=https://e2e",
         f"--service-account-key-file={key}",
         f"--service-account-signing-key-file={key}",
@@ -71,6 +76,18 @@ def _apiserver(etcd: int, port: int) -> list[str]:
         "--kubelet-preferred-address-types=InternalIP",
         "--endpoint-reconciler-type=none",
     ]
+
+
+def _start_gateway(api: int) -> None:
+    ready = RUN / "gateway.ready"
+    gateway = Process("gateway")
+    gateway.start([sys.executable, "-I", str(HERE / "gateway.py"), GATEWAY, str(api), str(ready)])
+    wait_for(
+        lambda: ready.exists() or gateway.outer is None,
+        10,
+        lambda: f"the Pods' way to the API: {gateway.last_lines()}",
+    )
+    wait_for(ready.exists, 1, lambda: f"no way from Pods to the API: {gateway.last_lines()}")
 
 
 def _controller_manager() -> list[str]:

@@ -6,7 +6,7 @@ import secrets
 import subprocess
 from pathlib import Path
 
-from cluster.places import NODE, RUN, CannotStart
+from cluster.places import GATEWAY, NODE, RUN, CannotStart
 
 PKI = RUN / "pki"
 TOKENS = PKI / "tokens.csv"
@@ -23,7 +23,7 @@ def make() -> None:
     """Write them all under PKI."""
     PKI.mkdir(mode=0o700)
     _openssl("req", "-x509", *_new_key("ca"), "-subj", "/CN=e2e", "-out", _file("ca.crt"))
-    _signed("apiserver", "/CN=apiserver", "subjectAltName=IP:127.0.0.1,DNS:localhost")
+    _signed("apiserver", "/CN=apiserver", f"subjectAltName=IP:127.0.0.1,IP:{GATEWAY},DNS:localhost")
     _signed("kubelet-client", "/O=system:masters/CN=apiserver", "extendedKeyUsage=clientAuth")
     _openssl("genrsa", "-out", _file("service-accounts.key"), "2048")
     lines = [f'{secrets.token_hex(16)},{user},{user},"{groups}"' for user, groups in _USERS.items()]

@@ -15,6 +15,12 @@ KUBECONFIG = RUN / "admin.kubeconfig"
 KUBELET_ROOT = RUN / "kubelet"  # what the kubelet sees as /var/lib/kubelet
 
 NODE = "e2e"
+POD_NETWORK = "10.213.77.0/24"
+# The API server as Pods know it: the first address of the services is that of the host's end of
+# each Pod's link, which the network plugin takes from the same range.
+SERVICES = "10.213.77.0/28"
+GATEWAY = "10.213.77.1"
+FIRST_POD = "10.213.77.16"
 VERSIONS = ("1.37", "1.36")  # the first is the baseline
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from cluster.commands import run, scratch
 from cluster.places import CACHE, PROJECT
 
-_LOCK = PROJECT / ".ci" / "requirements" / "run.txt"
+_LOCK = PROJECT / ".ci" / "requirements" / "image.txt"  # with the extra `kubernetes`
 _PLATFORMS = ("manylinux2014", "manylinux_2_17", "manylinux_2_28")
 _SOURCE = ("pyproject.toml", "README.md", "LICENSE")
 _EPOCH = "315532800"  # of every file in our wheel: the same tree makes the same wheel

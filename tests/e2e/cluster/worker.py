@@ -8,12 +8,11 @@ from pathlib import Path
 
 from cluster import host, images, needs, pki
 from cluster.node import Process, wait_for
-from cluster.places import NODE, RUN
+from cluster.places import FIRST_POD, GATEWAY, NODE, POD_NETWORK, RUN
 
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"  # in the node's own /run
 CONTAINERD = Process("containerd")
 KUBELET = Process("kubelet")
-_POD_NETWORK = "10.213.77.0/24"
 
 
 def start_containerd(path: Sequence[Path]) -> None:
@@ -68,7 +67,7 @@ SystemdCgroup = false
 def _write_network() -> None:
     addresses = {
         "type": "host-local",
-        "ranges": [[{"subnet": _POD_NETWORK}]],
+        "ranges": [[{"subnet": POD_NETWORK, "rangeStart": FIRST_POD, "gateway": GATEWAY}]],
         "dataDir": "/run/cni",
     }
     network = {

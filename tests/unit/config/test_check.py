@@ -191,8 +191,8 @@ def test_messages_stay_short_and_printable():
     text = f'version: 1\n"{"x" * 900}": 1\n"\\e[31m": 1\nresources: []\n'
     first, second, _ = said(text.encode())
     assert first == (
-        f"2:1: unknown key `{'x' * 57}...`; there are `version`, `resources`, `audit_interval`"
-        " and `removed_grace`"
+        f"2:1: unknown key `{'x' * 57}...`; there are `version`, `resources`, `audit_interval`,"
+        " `removed_grace` and `dra`"
     )
     assert second.startswith("3:1: unknown key `\\x1b[31m`; there are ")
 

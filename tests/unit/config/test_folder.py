@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from device_plugin.config import Config, Resource, Selector, fingerprint, read, source
+from device_plugin.config import Config, Dra, Resource, Selector, fingerprint, read, source
 
 TOO_LARGE = "the files of the folder are larger than 1 MiB together"
 HEAD = "version: 1\nresources:\n"
@@ -104,6 +104,17 @@ def test_problems(folder, files, expected):
     path = folder(files)
     assert said(path) == expected
     assert read(path).config is None
+
+
+def test_a_driver_is_that_of_all_files(folder):
+    by_claim = A.replace("devices:", "api: dra, devices:")
+    path = folder({"a.yaml": HEAD + by_claim, "b.yaml": "version: 1\ndra: {driver: a.b}\n"})
+    assert said(path) == []
+    assert read(path).config == Config(
+        version=1,
+        resources=(Resource("example.com/a", (Selector(path="/dev/a"),), api="dra"),),
+        dra=Dra("a.b"),
+    )
 
 
 HALF = "#" * (1 << 19) + "\n"

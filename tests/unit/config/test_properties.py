@@ -36,6 +36,11 @@ resources:
     where: [{key: memory, operator: AtMost, values: [9Gi]}, {key: v, operator: In, values: ["1*"]}]
   allocation: {prefer: spread}
   container: {env: {EDITION: "{attribute.edition}"}, annotations: {a/b: c}}
+- name: example.com/gpu
+  api: dra
+  devices: [{virtual: {count: 2, capacity: {memory: 8Gi}}}]
+  partitions: [{name: half, count: 2, capacity: {memory: 4Gi}}]
+dra: {driver: gpu.example.com, unhealthy: NoExecute}
 """
 # fmt: off
 SPICE = st.sampled_from([
@@ -48,7 +53,8 @@ WORDS = st.sampled_from([
     "replicas", "count", "attributes", "capacity", "container", "env", "mounts", "host_path",
     "annotations", "per_container", "max", "distinct", "allocation", "prefer", "usb", "where",
     "key", "operator", "values", "version", "In", "AtLeast", "Exists", "1.2.3", "[!a]",
-    "example.com/a", "/dev/x", "/dev/{n}", "/dev/*", "{id}", "{n}", "{path}", "rw", "pack", "1Gi",
+    "example.com/a", "/dev/x", "/dev/{n}", "/dev/*", "{id}", "{n}", "{path}",
+    "rw", "pack", "1Gi", "api", "dra", "driver", "partitions",
 ])
 # fmt: on
 

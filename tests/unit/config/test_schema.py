@@ -54,6 +54,7 @@ version: 1
 audit_interval: 1m30s
 resources:
   - name: example.com/a
+    api: device-plugin
     devices:
       - path: "/dev/x{n}"
         to: /dev/y
@@ -76,13 +77,31 @@ resources:
     container:
       env: {A: "{id}"}
       mounts: [{host_path: "/opt/{id}", path: /x, read_only: true}]
+  - name: example.com/d
+    api: dra
+    devices: [{virtual: {count: 1, capacity: {memory: 9Gi}}}]
+    partitions: [{name: third, count: 3, capacity: {memory: 3Gi}}]
+dra: {driver: gpu.example.com, unhealthy: NoExecute}
 """
 MISTAKES = {
     "version: 1": ["version: 2", 'version: "1"', "versoin: 1", ""],
     "1m30s": ["10", "10 s", "1d", "-1s"],
     "resources:": ["resources: []\nothers:"],
     "example.com/a": ["a", "example.com/", "Example.com/a", "my.kubernetes.io/a", "a.b/c/d", "5"],
-    "    devices:": ["    devices: []\n    others:", "    devices: x\n    others:"],
+    "api: device-plugin": ["api: dar", "api: [dra]", "apis: dra"],
+    "partitions: [{name: third, ": ["partitions: [{", "partitions: [{nam: third, "],
+    "name: third": ["name: Third", "name: 5", "name: a.b", "name: a12345678901234567"],
+    "count: 3": ["count: 0", "count: 65", "count: many", "cuont: 3"],
+    "capacity: {memory: 3Gi}": ["capacity: {}", "capacity: 3Gi", "capacity: {memory: 3GB}"],
+    "dra: {driver": ["dra: {drive", "dra: {driver: x, drivers"],
+    "driver: gpu.example.com": [
+        "driver: Gpu",
+        "driver: a/b",
+        "driver: 3d.a",
+        f"driver: {'a' * 56}",
+    ],
+    "unhealthy: NoExecute": ["unhealthy: PreferNoSchedule", "unhealthy: true"],
+    "\n    devices:\n": ["\n    devices: []\n    others:\n", "\n    devices: x\n    others:\n"],
     '"/dev/x{n}"': ["dev/x", "5", "[/dev/x]", "{n}"],
     "to: /dev/y": ["to: y", "too: /dev/y", "virtual: {count: 1}"],
     "permissions: rw": ["permissions: rx", "permissions: rr", 'permissions: ""'],
@@ -111,7 +130,7 @@ MISTAKES = {
     "vendor: amd": ["vendor: Amd", "vendor: matrox", 'vendor: amd, device: "1"'],
     "[/list, --all]": ["[]", "/list", "[5]"],
     "60s": ["60", "1 minute"],
-    "count: 1": ["count: -1", "cuont: 1", "count: many"],
+    "count: 1\n": ["count: -1\n", "cuont: 1\n", "count: many\n"],
     "a: text": ["a-b: text", "a: [text]", "a: 1.5"],
     "1.2.3": ['"1.2"', "v1.2.3", "1.2.3, x: y", "5"],
     "memory: 80Gi": ["memory: 80GB", "memory: 80", "2m: 80Gi"],

@@ -200,7 +200,7 @@ def test_a_failure_of_the_options(watching, plugin, registry):
     kubelet.wait_for(lambda k: k.allocatable(X) == 2)
 
 
-def test_a_dra_driver_is_only_written_down(watching, registry):
+def test_a_dra_driver_is_registered_before_its_socket_is_there(watching, registry):
     found = registry(
         type="DRAPlugin",
         name="x.example.com",

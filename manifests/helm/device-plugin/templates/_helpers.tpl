@@ -26,3 +26,19 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end -}}
+
+{{- /* The driver's name if resources go by claims, and a refusal where that is said by half. */ -}}
+{{- define "device-plugin.driver" -}}
+{{- if .Values.dra.enabled -}}
+{{- required "dra.enabled needs config.dra.driver" (dig "dra" "driver" "" .Values.config) -}}
+{{- else -}}
+{{- range .Values.config.resources -}}
+{{- if eq (default "" .api) "dra" }}{{ fail (printf "%s has api: dra, which needs dra.enabled" .name) }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* What has no namespace is called by both. */ -}}
+{{- define "device-plugin.clusterName" -}}
+{{- printf "%s.%s" (include "device-plugin.name" .) .Release.Namespace -}}
+{{- end -}}

@@ -1,0 +1,1 @@
+"""Dynamic Resource Allocation: the same devices, offered to claims that say what they want."""

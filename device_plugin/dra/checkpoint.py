@@ -1,0 +1,165 @@
+"""What claims have of this node's devices, on disk: what is not here may be given away.
+
+One file, replaced as a whole and safe from a power cut: the kubelet counts on it that a claim which
+was prepared once stays so, whatever happens to this process.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from device_plugin.config import Mount
+
+FILE, ASIDE = "dra-claims.json", "dra-claims.corrupt.json"
+VERSION = 1
+
+_log = structlog.get_logger()
+
+
+class Unusable(Exception):  # noqa: N818 - one line for whoever started the daemon
+    """Why this version cannot go on with the checkpoint, and what to do."""
+
+
+class Given(msgspec.Struct, frozen=True):
+    """What containers get by one device of a claim."""
+
+    name: str  # as the claim has it: a device, one of its replicas, or a part
+    device: str  # the ID of the device itself
+    resource: str
+    request: str  # without a subrequest
+    share: str = ""  # which share of a device that several claims consume
+    replicas: int = 1  # how many of the device's it takes
+    part: Mapping[str, str] | None = None  # what a part takes of the device's capacities
+    admin: bool = False  # it looks on, and takes nothing
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What tells it from the others of its claim."""
+        return self.request, self.name, self.share
+
+
+class Extras(msgspec.Struct, frozen=True):
+    """What containers get by one request of a claim, besides device nodes; all is final."""
+
+    env: Mapping[str, str] = {}
+    mounts: tuple[Mount, ...] = ()
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """A claim whose containers may start."""
+
+    uid: str
+    namespace: str
+    name: str
+    driver: str
+    pool: str
+    boot: str  # of the node, when it was prepared
+    devices: tuple[Given, ...]
+    extras: Mapping[str, Extras]  # by request
+
+    @property
+    def requests(self) -> list[str]:
+        return list(self.extras)
+
+
+class _Header(msgspec.Struct):
+    version: int
+
+
+class _File(msgspec.Struct):
+    version: int
+    claims: tuple[Prepared, ...]
+
+
+class Checkpoint:
+    """The claims that are prepared. Whoever writes takes care that nobody else does."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises Unusable. What is no checkpoint is put aside, and said."""
+        self._path = folder / FILE
+        self._claims: Mapping[str, Prepared] = _read(self._path)
+
+    @property
+    def claims(self) -> Mapping[str, Prepared]:
+        """By UID; never changed in place, so that anybody may look."""
+        return self._claims
+
+    def put(self, claim: Prepared) -> None:
+        """Raises OSError where it cannot be kept; then nothing has changed."""
+        self._write({**self._claims, claim.uid: claim})
+
+    def remove(self, uid: str) -> None:
+        """Raises OSError like `put`; one that is not there is no error."""
+        if uid in self._claims:
+            self._write({known: one for known, one in self._claims.items() if known != uid})
+
+    def _write(self, claims: Mapping[str, Prepared]) -> None:
+        _replace(self._path, msgspec.json.encode(_File(VERSION, tuple(claims.values()))))
+        self._claims = claims
+
+
+def _read(path: Path) -> Mapping[str, Prepared]:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise Unusable(f"cannot read {path}: {error.strerror}") from None
+    try:
+        version = msgspec.json.decode(data, type=_Header).version
+        if version <= VERSION:
+            return _by_uid(msgspec.json.decode(data, type=_File).claims)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        _put_aside(path, str(error))
+        return {}
+    raise Unusable(
+        f"{path} is of version {version} and this program reads {VERSION}: run the newer program,"
+        " or drain the node and remove the file"
+    )
+
+
+def _by_uid(claims: Iterable[Prepared]) -> Mapping[str, Prepared]:
+    return {claim.uid: claim for claim in claims}
+
+
+def _put_aside(path: Path, error: str) -> None:
+    aside = path.with_name(ASIDE)
+    try:
+        path.replace(aside)
+    except OSError as failed:
+        raise Unusable(f"{path} is corrupt ({error}), and stays: {failed.strerror}") from None
+    _log.error(
+        "prepared claims are forgotten: drain the node to be safe",
+        reason=f"{path} is corrupt: {error}",
+        kept=str(aside),
+    )
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file in one step, for its owner alone, safe from a power cut."""
+    fresh = path.with_suffix(".new")
+    try:
+        opened = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with open(opened, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(opened)
+        fresh.replace(path)
+        _sync(path.parent)
+    except OSError:
+        with contextlib.suppress(OSError):
+            fresh.unlink()
+        raise
+
+
+def _sync(folder: Path) -> None:
+    """Make the folder's entries safe, too: a rename is one."""
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

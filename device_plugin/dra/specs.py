@@ -1,0 +1,117 @@
+"""The CDI specs of claims: a file a claim for the container runtime, a name in it for each request.
+
+Format: https://github.com/cncf-tags/container-device-interface/blob/main/SPEC.md
+"""
+
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from device_plugin.allocation import Refused
+
+PREFIX, SUFFIX = "device-plugin-claim-", ".json"
+_VERSION = "0.5.0"  # the first with names that begin with a digit, and with hostPath
+_BMP = 0xFFFF  # the last character that one \u can write
+
+
+class _Part(
+    msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, rename="camel"
+):
+    """A part of a spec, as it stands in the file."""
+
+
+class EditNode(_Part, frozen=True):
+    path: str  # in the container
+    permissions: str
+    host_path: str = ""  # empty: the same
+
+
+class EditMount(_Part, frozen=True):
+    host_path: str
+    container_path: str
+    options: tuple[str, ...]
+
+
+class Edits(_Part, frozen=True):
+    """What the devices of one request change in a container."""
+
+    env: tuple[str, ...] = ()
+    device_nodes: tuple[EditNode, ...] = ()
+    mounts: tuple[EditMount, ...] = ()
+
+
+class _Entry(_Part, frozen=True):
+    name: str
+    container_edits: Edits
+
+
+class _Spec(_Part, frozen=True):
+    cdi_version: str
+    kind: str
+    devices: tuple[_Entry, ...]
+
+
+def cdi_name(driver: str, uid: str, request: str) -> str:
+    """What the kubelet passes on."""
+    return f"{_kind(driver)}={uid}-{request}"
+
+
+class ClaimSpecs:
+    """The specs of claims, in a folder where others have theirs. UIDs are taken as they are."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def read(self, uid: str) -> Mapping[str, Edits]:
+        """What the file says by request; nothing if there is none, or none of ours."""
+        try:
+            spec = msgspec.json.decode(self._path(uid).read_bytes(), type=_Spec)
+        except (OSError, msgspec.MsgspecError):
+            return {}
+        return {one.name.removeprefix(f"{uid}-"): one.container_edits for one in spec.devices}
+
+    def write(self, driver: str, uid: str, by_request: Mapping[str, Edits]) -> None:
+        """Replace the file in one step; no requests, no file. Raises Refused where that fails."""
+        path = self._path(uid)
+        if not by_request:
+            self.remove(uid)
+            return
+        entries = (_Entry(f"{uid}-{request}", one) for request, one in by_request.items())
+        fresh = path.with_name(f".{path.name}.new")  # no spec's name: see cdi.py
+        try:
+            self._folder.mkdir(exist_ok=True)  # after a reboot there is none
+            fresh.write_bytes(_text(_Spec(_VERSION, _kind(driver), tuple(entries))))
+            fresh.replace(path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                fresh.unlink()
+            raise _failed("write", path, error) from None
+
+    def remove(self, uid: str) -> None:
+        """Raises Refused where that fails; that there is none is as good."""
+        path = self._path(uid)
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise _failed("remove", path, error) from None
+
+    def _path(self, uid: str) -> Path:
+        return self._folder / f"{PREFIX}{uid}{SUFFIX}"
+
+
+def _failed(what: str, path: Path, error: OSError) -> Refused:
+    return Refused(f"cannot {what} {path}: {error.strerror}: mount its folder, writable")
+
+
+def _kind(driver: str) -> str:
+    return f"{driver}/claim"
+
+
+def _text(spec: _Spec) -> bytes:
+    """JSON that is YAML, too, because runtimes read it as such."""
+    text = msgspec.json.encode(spec).decode()
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() or ord(c) > _BMP else f"\\u{ord(c):04x}" for c in text)
+    return text.encode()

@@ -1,0 +1,131 @@
+"""Dynamic Resource Allocation, as far as the config asks for it: loaded only then, tried again.
+
+Whatever keeps it from working costs no other resource anything.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import msgspec
+import structlog
+
+from device_plugin.config import Config
+from device_plugin.host import Host
+from device_plugin.inventory import Inventory
+
+if TYPE_CHECKING:
+    from device_plugin.dra.driver import Driver
+
+_CLAIMS = "dra-claims.json"  # in the state folder: what claims were given
+_AGAIN = 10.0  # seconds between attempts
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+_log = structlog.get_logger()
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where things are, for DRA."""
+
+    node: str  # the name of this node in the cluster
+    kubeconfig: Path | None
+    kubelet_root: Path
+    state_dir: Path
+    cdi_dir: Path
+    host: Host
+
+
+class Dynamic:
+    """The driver, once there is need of one. Called on the daemon's loop, but for `problems`."""
+
+    def __init__(self, place: Place, inventory: Inventory, changed: Callable[[], None]) -> None:
+        """`changed` is called, on any thread, when claims may hold other devices."""
+        self._place = place
+        self._inventory = inventory
+        self._changed = changed
+        self._driver: Driver | None = None
+        self._problem = ""
+        self._try_at = 0.0
+
+    def follow(self, config: Config) -> None:
+        """Offer what the inventory has of the resources with `api: dra`."""
+        if self._driver is None and self._is_needed(config):
+            self._start(config)
+        if self._driver is None:
+            return
+        self._driver.follow(config)
+        if config.dra is not None and config.dra.driver != self._driver.name:
+            name = self._driver.name
+            self._say(f"`dra.driver` is still {name}: drain the node of its claims, then restart")
+        else:
+            self._say("")
+
+    def held(self) -> Mapping[str, str]:
+        """The devices that claims have, and the resource of each."""
+        return self._driver.held() if self._driver is not None else _NOTHING
+
+    def claims(self) -> Mapping[str, Sequence[str]]:
+        """Namespace and name of the claims that have each device."""
+        return self._driver.claims() if self._driver is not None else {}
+
+    @property
+    def folders(self) -> Sequence[str]:
+        """Where a change may concern the driver."""
+        return self._driver.folders if self._driver is not None else ()
+
+    @property
+    def problems(self) -> list[str]:
+        """Why Pods may not get devices by claims."""
+        there = [self._problem] if self._problem else []
+        return there + (self._driver.problems if self._driver is not None else [])
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What the cluster is not told, and why."""
+        return self._driver.notes if self._driver is not None else ()
+
+    def wake(self) -> None:
+        """Look at the facts again."""
+        if self._driver is not None:
+            self._driver.wake()
+
+    def stop(self) -> None:
+        if self._driver is not None:
+            self._driver.stop()
+
+    def _is_needed(self, config: Config) -> bool:
+        if config.dra is None:
+            return False
+        offered = any(resource.api == "dra" for resource in config.resources)
+        return offered or (self._place.state_dir / _CLAIMS).exists()
+
+    def _start(self, config: Config) -> None:
+        now = time.monotonic()
+        if config.dra is None or now < self._try_at:
+            return
+        from device_plugin.dra.driver import CannotServe, Driver  # noqa: PLC0415 - see above
+
+        try:
+            self._driver = Driver(
+                config.dra,
+                node=self._place.node,
+                kubeconfig=self._place.kubeconfig,
+                kubelet_root=self._place.kubelet_root,
+                state_dir=self._place.state_dir,
+                cdi_dir=self._place.cdi_dir,
+                host=self._place.host,
+                inventory=self._inventory,
+                changed=self._changed,
+            )
+        except CannotServe as why:
+            self._try_at = now + _AGAIN
+            self._say(str(why))
+
+    def _say(self, problem: str) -> None:
+        """Log it once, for as long as it is the problem."""
+        if problem != self._problem:
+            self._problem = problem
+            if problem:
+                _log.error("nothing is offered by DRA", reason=problem)

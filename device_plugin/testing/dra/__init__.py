@@ -1,0 +1,1 @@
+"""The embedded kubelet's side of Dynamic Resource Allocation (C)."""

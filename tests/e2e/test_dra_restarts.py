@@ -1,0 +1,242 @@
+"""Kubelet, driver and slices go and come while Pods hold claims."""
+
+import json
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import dra
+import pytest
+from cluster.places import KUBELET_ROOT
+from deployment import Deployment
+from kubectl import Kubectl, Object, TestPod, eventually
+from local import Node
+
+StartPod = Callable[..., TestPod]
+Figure = Callable[[str, object], None]
+Make = Callable[..., None]
+CONFIG = dra.GPUS
+CLASS = dra.DRIVER
+
+
+def _what(found: list[Object]) -> list[Object]:
+    """The content of slices, without what the API server and the pool's history add."""
+    specs = [json.loads(json.dumps(one["spec"])) for one in found]
+    for spec in specs:
+        spec["pool"].pop("generation")
+    return specs
+
+
+@pytest.fixture
+def held(
+    kubectl: Kubectl, driver: Deployment, make: Make, start_pod: StartPod
+) -> Iterator[TestPod]:
+    """A Pod with a claim: nothing may happen to it, and in the end it is unprepared."""
+    make(dra.device_class(CLASS), dra.template("any-gpu", dra.request(CLASS)))
+    pod = start_pod({}, claims=dra.by("any-gpu")).wait_running()
+    identity, given = pod.identity(), pod.report()["env"]["GPU"]
+    dra.wait_prepared(driver, 1)
+    yield pod
+    assert pod.identity() == identity
+    other = start_pod({}, claims=dra.by("any-gpu")).wait_running(150)
+    assert other.report()["env"]["GPU"] != given
+    pod.restart()
+    assert pod.report()["env"]["GPU"] == given
+    for one in (pod, other):
+        one.delete()
+    dra.wait_prepared(driver, 0)
+
+
+@pytest.mark.local_node
+def test_the_kubelet_restarts(
+    kubectl: Kubectl, driver: Deployment, node: Node, held: TestPod, figure: Figure
+) -> None:
+    before = dra.wait_whole(kubectl)
+    node.stop_kubelet()
+    started = time.monotonic()
+    node.start_kubelet()
+    wiped = {one["metadata"]["uid"] for one in before}
+    after = dra.wait_whole(
+        kubectl, lambda found: found and not wiped & {one["metadata"]["uid"] for one in found}, 60
+    )
+    figure("kubelet started -> slices wiped and there again", time.monotonic() - started)
+    assert _what(after) == _what(before)
+    driver.wait_ready()
+
+
+@pytest.mark.local_node
+def test_the_kubelet_restarts_and_what_it_held_is_unprepared(
+    kubectl: Kubectl,
+    driver: Deployment,
+    node: Node,
+    make: Make,
+    start_pod: StartPod,
+) -> None:
+    """The Pod goes while no kubelet runs."""
+    make(dra.device_class(CLASS), dra.template("any-gpu", dra.request(CLASS)))
+    pod = start_pod({}, claims=dra.by("any-gpu")).wait_running()
+    name = pod.claim("gpu")
+    node.stop_kubelet()
+    kubectl("delete", "pod", pod.name, "-n", kubectl.namespace, "--now", "--wait=false")
+    node.start_kubelet()
+    eventually(lambda: not _exists(kubectl, name), 120)
+    dra.wait_prepared(driver, 0)
+
+
+def _exists(kubectl: Kubectl, claim: str) -> bool:
+    items = kubectl.get("resourceclaims")["items"]
+    return claim in [one["metadata"]["name"] for one in items]
+
+
+def test_the_driver_is_deleted(
+    kubectl: Kubectl, driver: Deployment, held: TestPod, figure: Figure
+) -> None:
+    before = dra.wait_whole(kubectl)
+    started = time.monotonic()
+    driver.delete_pod()
+    driver.wait_ready()
+    figure("driver's Pod deleted -> Ready again", time.monotonic() - started)
+    assert dra.wait_whole(kubectl) == before, "nothing to write"
+    assert dra.prepared(driver) == 1
+
+
+@pytest.mark.local_node
+def test_the_driver_is_killed(
+    kubectl: Kubectl, driver: Deployment, node: Node, held: TestPod
+) -> None:
+    container, restarts = driver.identity()
+    node.kill_container(container)
+    eventually(lambda: driver.identity()[1] > restarts, 30)
+    driver.wait_ready()
+    dra.wait_whole(kubectl)
+    assert dra.prepared(driver) == 1
+    sockets = sorted(path.name for path in _sockets())
+    assert len(sockets) == 2, f"the dead one's are gone: {sockets}"
+
+
+def _sockets() -> list[Path]:
+    folders = (KUBELET_ROOT / "plugins" / dra.DRIVER, KUBELET_ROOT / "plugins_registry")
+    return [path for folder in folders for path in folder.glob("*.sock")]
+
+
+@pytest.mark.local_node
+def test_its_sockets_are_deleted(kubectl: Kubectl, driver: Deployment, held: TestPod) -> None:
+    before = _sockets()
+    for path in before:
+        path.unlink()
+    eventually(lambda: len(_sockets()) == 2, 30, _sockets)
+    driver.wait_ready()
+
+
+def test_the_driver_is_rolled_out(
+    kubectl: Kubectl, driver: Deployment, held: TestPod, figure: Figure
+) -> None:
+    started = time.monotonic()
+    driver.restart()
+    driver.wait_ready()
+    figure("driver's rollout restart -> Ready again", time.monotonic() - started)
+    dra.wait_whole(kubectl)
+    assert dra.prepared(driver) == 1
+
+
+def test_two_instances_of_the_driver(
+    kubectl: Kubectl, driver: Deployment, held: TestPod, start_pod: StartPod, figure: Figure
+) -> None:
+    """A rollout that starts the new one before it stops the old one."""
+    surge = {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    usual = {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+    _patch(kubectl, driver, surge)
+    try:
+        first = driver.pod()["metadata"]["name"]
+        driver.restart()
+        both = eventually(lambda: len(_running(kubectl, driver)) == 2, 60, driver.log)
+        driver.wait_ready()
+        figure("two instances at once", both)
+        eventually(lambda: first not in _running(kubectl, driver), 60)
+        dra.wait_whole(kubectl)
+        assert dra.prepared(driver) == 1
+    finally:
+        _patch(kubectl, driver, usual)
+        driver.wait_ready()
+
+
+def _patch(kubectl: Kubectl, driver: Deployment, strategy: Object) -> None:
+    content = json.dumps({"spec": {"updateStrategy": strategy}})
+    kubectl("patch", "daemonset", "device-plugin", "-n", driver.namespace, "-p", content)
+
+
+def _running(kubectl: Kubectl, driver: Deployment) -> list[str]:
+    """The instances whose container runs."""
+    return [
+        pod["metadata"]["name"]
+        for pod in kubectl.get("pods", namespace=driver.namespace)["items"]
+        if any("running" in one["state"] for one in pod["status"].get("containerStatuses", []))
+    ]
+
+
+def test_the_slices_are_deleted(
+    kubectl: Kubectl, driver: Deployment, held: TestPod, figure: Figure
+) -> None:
+    before = dra.wait_whole(kubectl)
+    started = time.monotonic()
+    kubectl("delete", "resourceslices", f"--field-selector=spec.nodeName={kubectl.node()}")
+    after = dra.wait_whole(kubectl)
+    figure("slices deleted -> there again", time.monotonic() - started)
+    assert _what(after) == _what(before)
+
+
+def test_a_slice_is_changed_by_somebody(
+    kubectl: Kubectl, driver: Deployment, held: TestPod, figure: Figure
+) -> None:
+    (before,) = dra.wait_whole(kubectl)
+    started = time.monotonic()
+    fewer = json.dumps({"spec": {"devices": before["spec"]["devices"][:1]}})
+    kubectl("patch", "resourceslice", before["metadata"]["name"], "--type=merge", "-p", fewer)
+    after = dra.wait_whole(kubectl, lambda found: _what(found) == _what([before]), 60)
+    figure("slice changed by somebody -> as it was", time.monotonic() - started)
+    assert len(after) == 1
+
+
+def test_a_pod_goes_while_the_driver_is_away(
+    kubectl: Kubectl, driver: Deployment, make: Make, start_pod: StartPod
+) -> None:
+    """It ends when the driver is there again, and its claim is unprepared."""
+    make(dra.device_class(CLASS), dra.template("any-gpu", dra.request(CLASS)))
+    pod = start_pod({}, claims=dra.by("any-gpu")).wait_running()
+    away = {"spec": {"template": {"spec": {"nodeSelector": {"e2e/nowhere": "true"}}}}}
+    back = {"spec": {"template": {"spec": {"nodeSelector": {"e2e/nowhere": None}}}}}
+    words = ["patch", "daemonset", "device-plugin", "-n", driver.namespace, "-p"]
+    kubectl(*words, json.dumps(away))
+    try:
+        eventually(lambda: not _running(kubectl, driver), 60)
+        kubectl("delete", "pod", pod.name, "-n", kubectl.namespace, "--now", "--wait=false")
+        eventually(lambda: "deletionTimestamp" in kubectl.get("pod", pod.name)["metadata"], 10)
+    finally:
+        kubectl(*words, json.dumps(back))
+    driver.wait_ready()
+    kubectl("wait", "--for=delete", f"pod/{pod.name}", "-n", kubectl.namespace, "--timeout=120s")
+    dra.wait_prepared(driver, 0)
+
+
+@pytest.mark.local_node
+def test_the_kubelet_is_killed_between_prepare_and_start(
+    kubectl: Kubectl,
+    driver: Deployment,
+    node: Node,
+    make: Make,
+    start_pod: StartPod,
+) -> None:
+    """The claim is prepared again, with the same answer."""
+    make(dra.device_class(CLASS), dra.template("any-gpu", dra.request(CLASS)))
+    pod = start_pod({}, claims=dra.by("any-gpu"))
+    eventually(lambda: list(_specs(node)), 60, pod.describe)
+    node.stop_kubelet(signal.SIGKILL)
+    node.start_kubelet()
+    given = dra.results(kubectl, pod.claim("gpu"))[0]["device"]
+    assert pod.wait_running(120).report()["env"]["GPU"] == given
+    assert dra.prepared(driver) == 1
+
+
+def _specs(node: Node) -> list[Path]:
+    return node.files("/run/cdi", "device-plugin-claim-*.json")
