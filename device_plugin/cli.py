@@ -106,6 +106,7 @@ def _heed_signals(daemon: "Daemon") -> None:
 def _check(arguments: argparse.Namespace) -> int:
     checked = config.read(arguments.file)
     code = _complain(checked)
+    _tell(checked.doubts)
     if checked.config is not None and code == OK:
         count = len(checked.config.resources)
         print(f"{arguments.file}: ok, {count} resource{'s' if count != 1 else ''}")
@@ -129,6 +130,7 @@ def _explain(arguments: argparse.Namespace) -> int:
 
     checked = config.read(arguments.config)
     code = _complain(checked)
+    _tell(checked.doubts)
     if checked.config is None:
         return code
     try:

@@ -8,10 +8,10 @@ import grp
 import os
 import pwd
 import stat
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import suppress
 
-from device_plugin.config import Checked, Config
+from device_plugin.config import Checked, Config, runtimes
 from device_plugin.device import Candidate, Device, split_replica
 from device_plugin.discovery import Discovered, discover
 from device_plugin.discovery.explain import explain, title
@@ -79,8 +79,10 @@ def _path(
     yield ""
     whole = {(verdict.resource, verdict.device) for verdict in verdicts}
     handed: dict[str, Entry] = {}
+    by_resource: dict[str, dict[str, Entry]] = {}
     for resource, candidate, its in _having(look, config, nodes):
         handed |= {node.real: node for node in its}
+        by_resource.setdefault(resource, {}).update((node.real, node) for node in its)
         is_whole = not is_folder or (resource, candidate.device.id) in whole
         what = "it" if is_whole else _several([shown(node.path) for node in its])
         yield fill(f"{resource} {_has(candidate, what)}")
@@ -88,6 +90,8 @@ def _path(
         yield "No resource has it."
     if refused:
         yield fill(f"Not asked, because the config has a mistake in it: {', '.join(refused)}.")
+    for resource, its_nodes in by_resource.items():
+        yield from _unfit(config, resource, its_nodes.values())
     yield from _needs(look, list(handed.values()))
 
 
@@ -158,6 +162,23 @@ def _several(paths: Sequence[str]) -> str:
     return f"{', '.join(paths[:_NAMED])}{more}"
 
 
+def _unfit(config: Config, name: str, nodes: Iterable[Entry]) -> Iterator[str]:
+    """Which device nodes cannot be used under the runtimes that their resource names."""
+    [resource] = [one for one in config.resources if one.name == name]
+    for runtime in dict.fromkeys(resource.runtimes):
+        unfit: dict[str, list[str]] = {}
+        for node in nodes:
+            if why := runtimes.refusal(runtime, node.real, block=stat.S_ISBLK(node.mode)):
+                unfit.setdefault(why, []).append(shown(node.real))
+        for why, paths in unfit.items():
+            do = "does" if len(paths) == 1 else "do"
+            yield ""
+            yield fill(
+                f"{_several(paths)} {do} not work with {runtime}, which {name} names in `runtimes`:"
+                f" {why}."
+            )
+
+
 def _needs(look: Look, nodes: Sequence[Entry]) -> Iterator[str]:
     """What a container that does not run as root needs, to read and write."""
     needs: dict[str, list[str]] = {}
@@ -200,6 +221,7 @@ def _device(look: Look, config: Config, id_: str, *, names: bool) -> Iterator[st
                 yield shown(node.path)
                 yield from _facts(look, node, names=names)
             yield from _more(nodes)
+            yield from _unfit(config, resource, nodes)
             yield from _needs(look, nodes)
 
 
@@ -227,6 +249,8 @@ def _resource(look: Look, config: Config, name: str) -> Iterator[str]:
             yield fill(found.note, "   ")
         yield from (fill(f"{one.what}: {one.reason}", "   ") for one in found.lost[:_MOST])
         yield from _more(found.lost)
+    nodes = {node.real: node for one in discovered.candidates for node in _handed(look, one.device)}
+    yield from _unfit(config, name, nodes.values())
 
 
 def _summary(name: str, discovered: Discovered) -> str:

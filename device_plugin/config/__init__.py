@@ -99,7 +99,8 @@ def _check(sources: Sequence[Source]) -> Checked:
         if not report.inside(where):
             good.append(resource)
     problems = report.problems(names)
-    checked = Checked(None, problems, source.fingerprint(sources))
+    doubts = report.doubts(names)
+    checked = Checked(None, problems, source.fingerprint(sources), doubts)
     if not good or any(problem.resource is None for problem in problems):
         return checked
     config = Config(version=1, resources=tuple(good), **rules.settings(drafts, report))

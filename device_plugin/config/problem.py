@@ -2,7 +2,7 @@
 
 import difflib
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -35,6 +35,13 @@ class Problem(msgspec.Struct, frozen=True):
         return f"{self.file}:{self.line}:{self.column}: {self.message}"
 
 
+class Doubt(Problem, frozen=True):
+    """Something that may be meant, although it looks as if it could not work: it costs nothing."""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}: warning: {self.message}"
+
+
 class Checked(msgspec.Struct, frozen=True):
     """What a config came to: its good resources, if it may run at all, and every problem.
 
@@ -44,6 +51,7 @@ class Checked(msgspec.Struct, frozen=True):
     config: Config | None
     problems: tuple[Problem, ...]
     fingerprint: str = ""
+    doubts: tuple[Doubt, ...] = ()
 
     @property
     def refused(self) -> frozenset[str]:
@@ -74,6 +82,7 @@ class Report:
         self._keys: dict[Where, Place] = {}
         self._values: dict[Where, Place] = {}
         self._found: dict[_Found, None] = {}  # an ordered set
+        self._doubted: dict[_Found, None] = {}
         self._inside: set[Where] = set()
 
     def place(self, where: Where, value: Place, key: Place | None = None) -> None:
@@ -100,13 +109,20 @@ class Report:
         """Report a problem that two resources have with one another."""
         self.add(where[:1], self._place(where, key=key), message)
 
+    def warn(self, where: Where, message: str, *, key: bool = False) -> None:
+        """Report what may well be meant: a problem for nobody but whoever asks."""
+        self._doubted[self._one(where, self._place(where, key=key), message)] = None
+
     def _place(self, where: Where, *, key: bool) -> Place:
         return self._keys[where] if key else self._values[where]
 
     def add(self, where: Where, place: Place, message: str) -> None:
-        resource = where[:3] if len(where) > 2 and where[1] == "resources" else None  # noqa: PLR2004
-        self._found[_Found(int(where[0]), place, message, resource)] = None
+        self._found[self._one(where, place, message)] = None
         self._inside.update(where[:end] for end in range(len(where) + 1))
+
+    def _one(self, where: Where, place: Place, message: str) -> _Found:
+        resource = where[:3] if len(where) > 2 and where[1] == "resources" else None  # noqa: PLR2004
+        return _Found(int(where[0]), place, message, resource)
 
     def near(self, word: str, known: Collection[str]) -> str | None:
         """Find what was probably meant, for as many problems as anybody reads: it takes a while."""
@@ -118,23 +134,29 @@ class Report:
 
     def problems(self, names: Mapping[Where, str]) -> tuple[Problem, ...]:
         """List them in file order; `names` are the resources' by where they stand."""
-        found = sorted(self._found, key=lambda one: (one.file, one.place))
-        problems = [
-            Problem(
-                self._files[one.file],
-                *one.place,
-                one.message,
-                None if one.resource is None else names.get(one.resource),
-            )
-            for one in found[:_LIMIT]
-        ]
+        found = _sorted(self._found)
+        problems = [Problem(*self._parts(one, names)) for one in found[:_LIMIT]]
         for first in found[_LIMIT : _LIMIT + 1]:
             more = f"{len(found) - _LIMIT} more problems from here on are not shown"
             problems.append(Problem(self._files[first.file], *first.place, more))
         return tuple(problems)
 
+    def doubts(self, names: Mapping[Where, str]) -> tuple[Doubt, ...]:
+        """List what was warned of, as `problems` does."""
+        return tuple(Doubt(*self._parts(one, names)) for one in _sorted(self._doubted)[:_LIMIT])
+
+    def _parts(
+        self, one: _Found, names: Mapping[Where, str]
+    ) -> tuple[str, int, int, str, str | None]:
+        resource = None if one.resource is None else names.get(one.resource)
+        return self._files[one.file], *one.place, one.message, resource
+
     def _file(self, where: Where) -> str:
         return self._files[int(where[0])]
+
+
+def _sorted(found: Iterable[_Found]) -> list[_Found]:
+    return sorted(found, key=lambda one: (one.file, one.place))
 
 
 def show(text: str) -> str:

@@ -86,7 +86,7 @@ def _type(kind: inspect.Type) -> str:
 
 def _plural(kind: inspect.Type) -> str:
     names = {"text": "texts", "mapping": "mappings"}
-    return " or ".join(names[_type(one)] for one in alternatives(kind))
+    return " or ".join(names.get(_type(one), _type(one)) for one in alternatives(kind))
 
 
 def _scalar(kind: inspect.Type) -> str:

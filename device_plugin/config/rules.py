@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from device_plugin.config import cdi, conflicts, container, devices, dra, names
+from device_plugin.config import cdi, conflicts, container, devices, dra, names, runtimes
 from device_plugin.config.conflicts import Examined
 from device_plugin.config.decode import known
 from device_plugin.config.placeholders import Offers
@@ -104,4 +104,5 @@ def _resource(resource: Resource, where: Where, report: Report) -> Examined:
     conflicts.within(examined, report)
     cdi.check(examined, report)
     dra.check(examined, report)
+    runtimes.check(examined, report)
     return examined

@@ -253,6 +253,9 @@ class Resource(Struct, frozen=True, forbid_unknown_fields=True):
     """What one container may have of the resource."""
     container: Container = Container()
     """What a container gets besides the device nodes."""
+    runtimes: tuple[Literal["runc", "crun", "runsc", "kata"], ...] = ()
+    """The container runtimes that it is meant for: a hint. `check` and `explain` warn of what does
+    not work with them; nothing is refused, and Pods choose theirs by `runtimeClassName`."""
     partitions: tuple[Partition, ...] = ()
     """Parts of a device that claims may take instead of the whole. Only with `api: dra`."""
 
@@ -303,9 +306,7 @@ KINDS: Mapping[str, frozenset[str]] = {
 # Keys and values that the design has and this version has not: refused like any other, but nobody
 # is told that they are misspelt.
 LATER: Mapping[type, frozenset[str]] = {
-    Config: frozenset(("runtimes",)),
-    Part: frozenset(("runtimes",)),
-    Resource: frozenset(("health", "runtimes")),
+    Resource: frozenset(("health",)),
     Selector: frozenset(("health",)),
 }
 LATER_VALUES: frozenset[str] = frozenset()

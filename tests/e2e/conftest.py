@@ -186,6 +186,7 @@ def start_pod(
         init: dict[str, int] | None = None,
         restart: str = "Always",
         claims: Mapping[str, Object] | None = None,
+        runtime: str | None = None,
     ) -> TestPod:
         pod = TestPod(kubectl, f"{prefix}-{len(started)}")
         started.append(pod)
@@ -195,6 +196,8 @@ def start_pod(
             "automountServiceAccountToken": False,
             "containers": [_container("main", image, limits, words)],
         }
+        if runtime is not None:
+            spec["runtimeClassName"] = runtime
         if init is not None:
             spec["initContainers"] = [_container("init", image, init, ["done"])]
         if claims:

@@ -18,6 +18,11 @@ MONITORING = MANIFESTS / "monitoring"
 CHART = MANIFESTS / "helm" / "device-plugin"
 OVERLAYS = sorted(path.parent for path in (MANIFESTS / "overlays").rglob("kustomization.yaml"))
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
+RUNTIME_CLASSES = [
+    path
+    for path in sorted((ROOT / "examples" / "runtimeclass").glob("*.yaml"))
+    if path.name != "config.yaml"
+]
 
 
 def short(folder: Path) -> str:

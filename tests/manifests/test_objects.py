@@ -19,6 +19,7 @@ from rendered import (
     MONITORING,
     OVERLAYS,
     ROOT,
+    RUNTIME_CLASSES,
     Object,
     helm,
     kustomize,
@@ -82,6 +83,10 @@ def _documented(path: Path) -> list[Object]:
     return [thing for block in blocks for thing in objects(block) if "apiVersion" in thing]
 
 
+def _written(path: Path) -> list[Object]:
+    return list(objects(path.read_text()))
+
+
 _SOURCES: dict[str, Any] = {
     **{short(folder): (kustomize, folder) for folder in (BASE, *OVERLAYS, MONITORING)},
     "chart": (helm, {}),
@@ -91,7 +96,8 @@ _SOURCES: dict[str, Any] = {
     "manifests": (_made, OVERLAYS[-1] / "config.yaml"),
     "manifests, DRA": (_made_by_claim, _DRA),
     "docs/dra.md": (_documented, ROOT / "docs" / "dra.md"),
-    **{path.stem: (lambda p: list(objects(p.read_text())), path) for path in EXAMPLES},
+    **{path.stem: (_written, path) for path in EXAMPLES},
+    **{f"runtimeclass, {path.stem}": (_written, path) for path in RUNTIME_CLASSES},
 }
 
 

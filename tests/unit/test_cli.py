@@ -179,3 +179,17 @@ def test_a_reader_that_leaves_ends_the_command_in_silence():
         process.stdout.close()
         assert process.communicate()[1] == b""
     assert process.returncode == 1
+
+
+@pytest.mark.parametrize("command", [["check"], ["explain", "example.com/a", "--config"]])
+def test_what_is_doubtful_is_said_and_costs_nothing(command, tmp_path, capsys):
+    file = tmp_path / "c.yaml"
+    file.write_text(
+        "version: 1\n"
+        "resources: [{name: example.com/a, devices: [{path: /dev/kvm}], runtimes: [kata]}]\n"
+    )
+    assert cli.main([*command, str(file)]) == 0
+    said = capsys.readouterr()
+    assert "example.com/a" in said.out or "ok, 1 resource" in said.out
+    assert said.err.startswith(f"{file}:2:52: warning: `/dev/kvm` does not work with kata: ")
+    assert said.err.count("\n") == 1

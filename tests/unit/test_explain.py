@@ -223,3 +223,54 @@ def test_what_is_copied_from_an_answer_is_in_one_piece(tmp_path):
     said = lines("/dev", tmp_path)
     assert sum("securityContext: {supplementalGroups: [" in line for line in said) == 9
     assert max(map(len, said)) <= 100
+
+
+SANDBOXED = """
+version: 1
+resources:
+  - name: example.com/boxed
+    runtimes: [runc, kata, runsc]
+    devices: [{path: "/dev/[ksv]*"}, {path: /dev/fuse}]
+"""
+BOXED = config.check(SANDBOXED.encode(), "config.yaml")
+
+
+@pytest.fixture
+def boxed(tmp_path) -> Path:
+    """A host with devices for sandboxes, good and bad."""
+    for name in ("kvm", "vga", "fuse"):
+        node(tmp_path, f"/dev/{name}", 0o666)
+    os.mknod(tmp_path / "dev" / "sda", 0o60600, os.makedev(8, 0))
+    return tmp_path
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("what", "kata", "runsc"),
+    [
+        ("example.com/boxed", "/dev/kvm, /dev/vga do", "/dev/kvm, /dev/sda, /dev/vga do"),
+        ("/dev/kvm", "/dev/kvm does", "/dev/kvm does"),
+        ("kvm", "/dev/kvm does", "/dev/kvm does"),
+        ("/dev/sda", None, "/dev/sda does"),
+        ("/dev/fuse", None, None),
+    ],
+)
+def test_what_does_not_work_with_the_runtimes_of_its_resource(what, kata, runsc, boxed):
+    names = "which example.com/boxed names in `runtimes`"
+    no_way = "only block devices and VFIO groups reach its virtual machine"
+    no_driver = "the sandbox has no driver for it, so it cannot be opened"
+    expected = [
+        f"{kata} not work with kata, {names}: {no_way}.",
+        f"{runsc} not work with runsc, {names}: {no_driver}.",
+    ]
+    parts = "\n".join(lines(what, boxed, BOXED)).split("\n\n")
+    said = [" ".join(part.split()) for part in parts if " not work with " in part]
+    assert said == [line for line in expected if not line.startswith("None")]
+
+
+def test_a_runtime_with_the_hosts_kernel_has_all_of_it():
+    plain = config.check(
+        TEXT.replace("name: ex", "runtimes: [runc, crun]\n    name: ex").encode(), ""
+    )
+    assert plain.problems == ()
+    assert lines("example.com/null", checked=plain) == lines("example.com/null")

@@ -14,6 +14,8 @@ from cluster.places import CACHE, HERE, MODULES, PROGRAMS, CannotStart
 
 _VERSION_VARIABLES = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 _TAGS = {"containerd": "no_btrfs,no_devmapper,no_zfs,no_aufs"}
+# Go names a program after its package.
+_NAMES = {"etcd": ("server", "etcd"), "gvisor": ("gvisor", "containerd-shim-runsc-v1")}
 _LAST_LINES = 15
 
 Say = Callable[[str], None]
@@ -37,17 +39,23 @@ class _Module:
         return ["-trimpath", "-ldflags", link, *(["-tags", tags] if tags else [])]
 
     @property
+    def ours(self) -> list[str]:
+        """A program of our own beside the module's tools."""
+        return sorted(path.name for path in self.folder.glob("*.go"))
+
+    @property
     def built(self) -> Path:
         """Where its programs are, once they are all there."""
         key = hashlib.sha256(" ".join(self.flags).encode())
-        for name in ("go.mod", "go.sum"):
-            key.update((self.folder / name).read_bytes())
+        for path in ("go.mod", "go.sum", *self.ours):
+            key.update((self.folder / path).read_bytes())
         return PROGRAMS / f"{self.name}-{key.hexdigest()[:12]}"
 
 
 def programs(version: str, say: Say) -> list[Path]:
     """The folders of the cluster's programs, built where they are not in the cache."""
-    modules = [_Module(name) for name in ("etcd", "cni", "containerd", f"kubernetes-{version}")]
+    names = ("etcd", "cni", "containerd", "gvisor", f"kubernetes-{version}")
+    modules = [_Module(name) for name in names]
     missing = [module for module in modules if not module.built.exists()]
     if missing:
         needs.check_room(needs.BUILD_ROOM)
@@ -63,9 +71,11 @@ def _build(module: _Module) -> None:
         shutil.rmtree(old)
     part.mkdir(parents=True)
     go(["mod", "download"], module.folder)
-    go(["build", *module.flags, "-o", f"{part}/", "tool"], module.folder)
-    if module.name == "etcd":
-        (part / "server").rename(part / "etcd")  # Go names it after its package
+    packages = ["tool", "."] if module.ours else ["tool"]
+    go(["build", *module.flags, "-o", f"{part}/", *packages], module.folder)
+    if module.name in _NAMES:
+        built, name = _NAMES[module.name]
+        (part / built).rename(part / name)
     part.rename(module.built)
 
 

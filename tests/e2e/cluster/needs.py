@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 import subprocess
-from pathlib import Path
 
 from cluster.places import CACHE, CannotStart
 
@@ -18,8 +17,9 @@ _PROGRAMS = {
     "apt-get": "apt",  # the base image is made of Debian's packages
     "dpkg-deb": "dpkg",
     "buildah": "buildah",
+    "runc": "runc",
+    "crun": "crun",  # the other OCI runtime
 }
-RUNTIMES = ("runc", "crun")
 
 
 def check() -> None:
@@ -30,7 +30,6 @@ def check() -> None:
     for program, package in _PROGRAMS.items():
         if shutil.which(program) is None:
             raise CannotStart(f"{program} is missing: apt-get install {package}")
-    runtime()
 
 
 def check_room(needed: int) -> None:
@@ -41,15 +40,6 @@ def check_room(needed: int) -> None:
             f"{CACHE}: {free >> 20} MiB free, {needed >> 20} MiB needed:"
             " make room, or set XDG_CACHE_HOME"
         )
-
-
-def runtime() -> Path:
-    """The OCI runtime."""
-    for name in RUNTIMES:
-        found = shutil.which(name)
-        if found:
-            return Path(found)
-    raise CannotStart("neither runc nor crun is there: apt-get install runc")
 
 
 def _check_go() -> None:

@@ -73,6 +73,7 @@ resources:
       - gpu: {vendor: amd}
       - exec: {command: [/list, --all], interval: 60s, timeout: 10s}
     allocation: {prefer: spread}
+    runtimes: [runc, kata]
     per_container: {max: 1, distinct: true}
     container:
       env: {A: "{id}"}
@@ -134,6 +135,7 @@ MISTAKES = {
     "a: text": ["a-b: text", "a: [text]", "a: 1.5"],
     "1.2.3": ['"1.2"', "v1.2.3", "1.2.3, x: y", "5"],
     "memory: 80Gi": ["memory: 80GB", "memory: 80", "2m: 80Gi"],
+    "runtimes: [runc, kata]": ["runtimes: kata", "runtimes: [gvisor]", "runtime: [kata]"],
     "prefer: spread": ["prefer: near", "perfer: spread"],
     "max: 1": ["max: 0", "max: many", "maximum: 1"],
     'A: "{id}"': ["A: 5", "A: {id}"],

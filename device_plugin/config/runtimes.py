@@ -1,0 +1,115 @@
+"""Warnings where a resource cannot work with a container runtime that its `runtimes` names.
+
+Nothing is refused for them: runtimes differ by their own settings, too. How each of this is known
+stands in docs/runtimeclass.md.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from device_plugin.config.conflicts import Examined
+from device_plugin.config.problem import Report, Where, show
+from device_plugin.config.types import Companion, Container, Selector
+
+# How the kernel and udev name block devices.
+_BLOCK = re.compile(
+    r"/dev/(?:(?:disk|mapper|block)(?:/|$)|[shv]d|xvd|dm-|md|loop(?!-)|zram|ram|nbd|rbd|sr|mmcblk"
+    r"|pmem|drbd|bcache|nullb|nvme(?:\d|\[[^]]*\]|\*)n)"
+)
+_VFIO = re.compile(r"/dev/(?:vfio(?:/|$)|iommu$)")
+# What sandboxes have of their own: a container finds theirs, which does the same.
+_OWN = re.compile(r"/dev/(?:null|zero|full|u?random|tty|ptmx|fuse|net/tun)")
+_PROXIED = re.compile(
+    r"/dev/(?:nvidia.*|accel[^/]*)"
+)  # gVisor passes calls on to the host's driver
+_NVIDIA, _GOOGLE = "10de", "1ae0"
+_REACHING_KATA = frozenset(("block", "vfio", "vfio-dev"))
+_KATA = "only block devices and VFIO groups reach its virtual machine"
+_SELECT_BY_VFIO = f"{_KATA}; bind it to vfio-pci, and select it by `vfio`"
+_NO_DRIVER = "the sandbox has no driver for it, so it cannot be opened"
+_TPU = "it takes what is below /dev/vfio for TPUs"
+# Annotations that a runtime reads when it makes the sandbox, before any container has its devices.
+_OF_THE_POD: Mapping[str, str] = {
+    "kata": "io.katacontainers.config.",
+    "runsc": "dev.gvisor.spec.mount.",
+}
+
+
+class _Unfit(NamedTuple):
+    place: Where  # within the selector
+    what: str
+    why: str
+
+
+def refusal(runtime: str, path: str, *, block: bool) -> str | None:
+    """Why a container under that runtime cannot use this device node of the host."""
+    own = not block and _OWN.fullmatch(path)
+    vfio = _VFIO.match(path)
+    if runtime == "kata":
+        return None if own or block or vfio else _KATA
+    if runtime == "runsc":
+        return None if own or _PROXIED.fullmatch(path) else _TPU if vfio else _NO_DRIVER
+    return None
+
+
+def check(one: Examined, report: Report) -> None:
+    """Warn; of a resource with mistakes nothing is said."""
+    if report.inside(one.where):
+        return
+    for runtime in dict.fromkeys(one.resource.runtimes):
+        for index, selector in enumerate(one.resource.devices):
+            for unfit in [*_unfit(runtime, selector)][:1]:  # the first says it all
+                place = (*one.where, "devices", index, *unfit.place)
+                report.warn(place, f"{unfit.what} does not work with {runtime}: {unfit.why}")
+        _container(runtime, one.resource.container, (*one.where, "container"), report)
+
+
+def _unfit(runtime: str, selector: Selector) -> Iterator[_Unfit]:
+    if selector.path is not None:
+        yield from _by_name(runtime, selector.path, ("path",))
+    if runtime == "kata":
+        yield from _kata(selector)
+    if runtime == "runsc":
+        yield from _gvisor(selector)
+    for index, item in enumerate(selector.with_):
+        path, place = (item.path, ("path",)) if isinstance(item, Companion) else (item, ())
+        yield from _by_name(runtime, path, ("with", index, *place))
+
+
+def _by_name(runtime: str, path: str, place: Where) -> Iterator[_Unfit]:
+    block = _BLOCK.match(path) is not None
+    if why := refusal(runtime, path, block=block):
+        guess = "by its name it is no block device, and " if runtime == "kata" else ""
+        yield _Unfit(place, f"`{show(path)}`", f"{guess}{why}")
+
+
+def _kata(selector: Selector) -> Iterator[_Unfit]:
+    for index, node in enumerate(selector.nodes):
+        if node.subsystem not in _REACHING_KATA:
+            yield _Unfit(("nodes", index, "subsystem"), f"a node of `{node.subsystem}`", _KATA)
+    if selector.gpu is not None and not selector.nodes:
+        yield _Unfit(("gpu",), "`gpu`", _SELECT_BY_VFIO)
+
+
+def _gvisor(selector: Selector) -> Iterator[_Unfit]:
+    if selector.usb is not None:
+        yield _Unfit(("usb",), "`usb`", _NO_DRIVER)
+    if selector.gpu is not None and selector.gpu.vendor != "nvidia":
+        yield _Unfit(("gpu",), f"`gpu` of {selector.gpu.vendor}", _NO_DRIVER)
+    if selector.pci is not None and selector.pci.vendor not in (_NVIDIA, _GOOGLE):
+        yield _Unfit(("pci",), "`pci`", _NO_DRIVER)
+    if selector.vfio is not None and selector.vfio.vendor != _GOOGLE:
+        yield _Unfit(("vfio",), "`vfio`", _TPU)
+
+
+def _container(runtime: str, container: Container, where: Where, report: Report) -> None:
+    prefix = _OF_THE_POD.get(runtime)
+    for key in container.annotations:
+        if prefix is not None and key.startswith(prefix):
+            message = f"`{show(key)}` does nothing with {runtime}, which reads it of the Pod"
+            report.warn((*where, "annotations", key), f"{message}; write it there", key=True)
+    for index, mount in enumerate(container.mounts):
+        if runtime == "kata" and mount.host_path.startswith("/dev/"):
+            message = f"`{show(mount.host_path)}` is the virtual machine's own with kata"
+            report.warn((*where, "mounts", index, "host_path"), f"{message}, not the host's")
