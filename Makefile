@@ -9,7 +9,7 @@ PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 .DEFAULT_GOAL := help
 CLUSTER := PYTHONPATH=tests/e2e $(BIN)/python -m cluster
 IMAGE   ?= build/device-plugin-image.tar
-.PHONY: help demo test test-lowest manifests-check e2e e2e-down image lint format proto proto-check reference lock bench clean
+.PHONY: help demo test search test-lowest manifests-check e2e e2e-down image lint format proto proto-check reference lock bench clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 17
@@ -38,6 +38,10 @@ demo: $(VENV)/run.stamp ## real devices behind an embedded kubelet: no root, no 
 test: $(VENV)/dev.stamp ## unit and integration tests
 	@$(BIN)/python -m pytest tests/unit --numprocesses=auto --dist=worksteal
 	@$(BIN)/python -m pytest tests/integration --numprocesses=3 --dist=worksteal
+
+search: $(VENV)/dev.stamp ## the property tests with random input, and ten times as much of it
+	@$(BIN)/python -m pytest tests/unit -m hypothesis --hypothesis-profile=search --timeout=1200 \
+		--numprocesses=auto --dist=worksteal
 
 test-lowest: ## the same tests on the oldest dependencies that pyproject.toml allows
 	@$(MAKE) --no-print-directory $(LOWEST)/dev.stamp VENV=$(LOWEST)

@@ -112,7 +112,8 @@ class _Path(msgspec.Struct, frozen=True):
 
     @property
     def varies(self) -> bool:
-        return any(token["glob"] or token["set"] for token in _TOKEN.finditer(self.path))
+        tokens = _TOKEN.finditer(self.path)
+        return any(token["glob"] or token["set"] is not None for token in tokens)
 
     @property
     def inside_folder(self) -> bool:

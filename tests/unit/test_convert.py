@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from device_plugin import cli, config
@@ -237,7 +237,11 @@ expressions = st.lists(
 )
 
 
+_EMPTY_SET = {"paths": [{"path": "/dev/[]", "type": "Mount"}]}
+
+
 @given(st.fixed_dictionaries({"devices": devices}, optional={"domain": scalars}) | expressions)
+@example({"devices": [{"name": "a", "groups": [_EMPTY_SET]}]})
 def test_whatever_goes_in_what_comes_out_passes_check(tmp_path_factory, theirs):
     path = tmp_path_factory.mktemp("fuzz") / "theirs.yaml"
     path.write_text(yaml.safe_dump(theirs))
