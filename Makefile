@@ -70,6 +70,7 @@ lint: $(VENV)/dev.stamp ## ruff, mypy (strict), import-linter, generated code
 	@cd tests/manifests && MYPYPATH=../.. $(abspath $(BIN))/mypy --strict --allow-untyped-defs \
 		--allow-incomplete-defs --allow-untyped-calls --allow-untyped-decorators \
 		--explicit-package-bases *.py
+	@$(BIN)/mypy --strict examples/acme/acme.py
 	@$(BIN)/lint-imports
 	@$(MAKE) --no-print-directory proto-check
 

@@ -28,6 +28,8 @@ _KINDS = {
 class Unusable(Exception):  # noqa: N818 - it is an answer, not a failure
     """Why a path does not lead to what was asked for; the text completes "PATH ..."."""
 
+    path = ""  # the one that was asked for
+
 
 class Absent(Unusable):
     """Nothing there: not even a link that leads nowhere."""
@@ -123,13 +125,13 @@ class Look:
         Raises Unusable where it is no folder, or not readable.
         """
         if not self._end(folder).is_folder:
-            raise Unusable(f"is {self.entry(folder).kind}, not a folder")
+            raise _at(folder, Unusable(f"is {self.entry(folder).kind}, not a folder"))
         real = self._end(folder).real
         self.watch(real)
         try:
             return os.listdir(self.host.local(real))
         except OSError as error:
-            raise _unusable(error) from None
+            raise _at(folder, _unusable(error)) from None
 
     def watch(self, folder: str) -> None:
         """Note that a change in `folder`, a real one, could alter an answer."""
@@ -155,7 +157,7 @@ class Look:
         try:
             return os.readlink(self.host.local(path))
         except OSError as error:
-            raise _unusable(error) from None
+            raise _at(path, _unusable(error)) from None
 
     def subfolders(self, folder: str) -> list[str]:
         """The names of the folders in a folder of sysfs, but for links; `folder` is real.
@@ -176,7 +178,7 @@ class Look:
             finally:
                 os.close(file)
         except OSError as error:
-            raise _unusable(error) from None
+            raise _at(path, _unusable(error)) from None
 
     def _end(self, path: str) -> Entry:
         end = self._ends.get(path)
@@ -184,7 +186,7 @@ class Look:
             try:
                 end = msgspec.structs.replace(self._walk(path, "/", _MAX_LINKS), path=path)
             except Unusable as why:
-                end = why
+                end = _at(path, why)
             self._ends[path] = end
         if isinstance(end, Unusable):
             raise end.with_traceback(None)
@@ -248,6 +250,11 @@ def _folder(real: str) -> Entry:
 def _number(status: os.stat_result) -> str:
     kind = _NODES.get(stat.S_IFMT(status.st_mode))
     return f"{kind} {os.major(status.st_rdev)}:{os.minor(status.st_rdev)}" if kind else ""
+
+
+def _at(path: str, why: Unusable) -> Unusable:
+    why.path = path
+    return why
 
 
 def _unusable(error: OSError) -> Unusable:

@@ -44,16 +44,24 @@ class Inventory:
         held: Mapping[str, tuple[int, ...]] = _NONE,
         dropped: Collection[str] = (),
         disabled: Mapping[str, str] = _NOTHING,
+        failed: str = "",
     ) -> Update:
         """Take what discovery found now; what it no longer finds turns unhealthy, "removed".
 
         held: IDs that a container may hold, and their NUMA nodes: listed, found or not. dropped:
         devices that are not found because the config has them no more. disabled: devices that an
-        admin took out, or that cannot be handed out, with the reason.
+        admin took out, or that cannot be handed out, with the reason. failed: why not everything
+        could be looked for: the reason of what was not found then.
         """
         before = self.snapshot(resource)
         after, update = merge(
-            before, found, self._clock(), held=held, dropped=dropped, disabled=disabled
+            before,
+            found,
+            self._clock(),
+            held=held,
+            dropped=dropped,
+            disabled=disabled,
+            failed=failed,
         )
         if after is not before or resource not in self._snapshots:
             self._publish(resource, after)

@@ -97,10 +97,11 @@ def merge(
     held: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
     dropped: Collection[str] = (),
     disabled: Mapping[str, str] = MappingProxyType({}),
+    failed: str = "",
 ) -> tuple[Snapshot, Update]:
     """The list after a look; the same object where nothing is new. See `Inventory.replace`."""
     known = {listed.device.id: listed for listed in before.devices}
-    merged = _Merge(known, now, dropped, disabled)
+    merged = _Merge(known, now, dropped, disabled, failed)
     held_devices = {split_replica(id_)[0] for id_ in held}
     for candidate in found:
         merged.take(candidate, is_held=candidate.device.id in held_devices)
@@ -126,9 +127,11 @@ class _Merge:
         now: float,
         dropped: Collection[str],
         disabled: Mapping[str, str],
+        failed: str,
     ) -> None:
         self._before, self._now = before, now
         self._dropped, self._disabled = dropped, disabled
+        self._failed = failed
         self._present: dict[str, Listed] = {}
         self.kept: list[Listed] = []  # parallel to `before`
         self.surplus: list[Listed] = []  # replicas of kept devices that are now too many
@@ -154,12 +157,17 @@ class _Merge:
         for id_, old in self._before.items():
             reason = NOT_IN_CONFIG if id_ in self._dropped or old.reason == NOT_IN_CONFIG else ""
             new = self._present.get(id_)
-            new = new or self._renewed(old, old.device, reason or REMOVED, present=False)
+            new = new or self._renewed(old, old.device, reason or self._gone(old), present=False)
             self.kept.append(new)
             if new.device.replicas < old.device.replicas:
                 ids = old.device.replica_ids[new.device.replicas :]
                 nodes = old.device.numa_nodes
                 self.surplus += [self._left_over(id_, NOT_IN_CONFIG, nodes) for id_ in ids]
+
+    def _gone(self, old: Listed) -> str:
+        """Why a device is not found; where looking failed, nobody knows whether it is there."""
+        was_removed = not old.present and old.reason == REMOVED
+        return REMOVED if was_removed or not self._failed else self._failed
 
     def add_held(self, held: Mapping[str, tuple[int, ...]]) -> None:
         """List what containers hold and nothing else lists; before newcomers, if room is scarce."""

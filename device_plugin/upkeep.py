@@ -92,9 +92,14 @@ class Upkeep:
                 if problem and name in by_cdi:  # else only containers of old would need it
                     disabled = {c.device.id: problem for c in candidates} | dict(disabled)
             update = self._inventory.replace(
-                name, candidates, held=held, dropped=dropped, disabled=disabled
+                name,
+                candidates,
+                held=held,
+                dropped=dropped,
+                disabled=disabled,
+                failed=next(iter(discovered.failures), ""),
             )
-            self._metrics.discovery_failed(name, discovered.errors)
+            self._metrics.discovery_failed(name, len(discovered.failures))
             self._report(name, discovered.notes, update)
         return look.folders
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from msgspec import structs
 
 from device_plugin.config import compose, decode, rules, source
+from device_plugin.config.added import AddedSelector, Chosen
 from device_plugin.config.decode import known
 from device_plugin.config.problem import Checked, Problem, Refused, Report, Where
 from device_plugin.config.rules import MAX_RESOURCES
@@ -34,8 +35,10 @@ from device_plugin.config.types import (
 __all__ = [
     "KINDS",
     "MAX_RESOURCES",
+    "AddedSelector",
     "Allocation",
     "Checked",
+    "Chosen",
     "Companion",
     "Config",
     "Container",

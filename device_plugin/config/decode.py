@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 from msgspec import UNSET, inspect
 
+from device_plugin.config.added import AddedSelector, Chosen, Unfit, kind_names, load
 from device_plugin.config.compose import place_of
 from device_plugin.config.problem import Report, Where, foreign, listed, near, show, there
 from device_plugin.config.scalars import NOT_YET, SCALAR_TAGS, Wrong, named, quoted, scalar, string
@@ -85,21 +86,48 @@ class _Decoder:
 
     def _struct(self, node: yaml.MappingNode, kind: inspect.StructType, where: Where) -> Any:  # noqa: ANN401
         fields = {field.encode_name: field for field in kind.fields}
-        values = {field.name: UNSET for field in kind.fields if field.required}
-        unknown = []
+        values: dict[str, Any] = {field.name: UNSET for field in kind.fields if field.required}
+        unknown: list[str] = []
+        added: list[Chosen] = []
         for key, key_node, item in self._pairs(node, where):
             if field := fields.get(key):
                 values[field.name] = self.value(item, field.type, (*where, key))
+            elif kind.cls is Selector and key in kind_names():
+                added += self._added(key, item, (*where, key))
             else:
                 unknown.append(key)
                 message = _unknown(key, kind)
                 self._report.add((*where, key), place_of(key_node.start_mark), message)
-        merged = self._report.inside((*where, _MERGE))
-        for key, field in fields.items():
-            missing = field.required and not self._report.has((*where, key))
-            if missing and not merged and not near(key, unknown):
+        self._missing(kind, unknown, where)
+        if added:
+            return AddedSelector(**values, added=tuple(added))
+        return self._made(kind, values, where)
+
+    def _missing(self, kind: inspect.StructType, unknown: list[str], where: Where) -> None:
+        if self._report.inside((*where, _MERGE)):
+            return
+        for field in kind.fields:
+            key = field.encode_name
+            if field.required and not self._report.has((*where, key)) and not near(key, unknown):
                 self._report.at(where, f"`{key}` is missing{_of(where)}")
-        return kind.cls(**values)
+
+    def _made(self, kind: inspect.StructType, values: dict[str, Any], where: Where) -> Any:  # noqa: ANN401
+        try:
+            return kind.cls(**values)
+        except Exception as error:  # the `__post_init__` of an added kind
+            if self._report.inside(where):  # it may well be because of that
+                return UNSET
+            raise Wrong(f"{_label(where)}: {show(str(error))}") from error
+
+    def _added(self, name: str, node: yaml.Node, where: Where) -> Iterator[Chosen]:
+        """Read a selector of a kind that a package adds."""
+        try:
+            kind, package = load(name)
+        except Unfit as why:
+            self._report.at(where, str(why), key=True)
+            return
+        settings = self.value(node, inspect.type_info(kind.settings), where)
+        yield Chosen(name, package, kind, settings)
 
     def _dict(self, node: yaml.MappingNode, kind: inspect.DictType, where: Where) -> Any:  # noqa: ANN401
         found: dict[str, Any] = {}
@@ -141,6 +169,8 @@ class _Decoder:
 
 def _unwrap(kind: inspect.Type, node: yaml.Node) -> inspect.Type:
     """Of several types, choose the one that the node looks like."""
+    if isinstance(kind, inspect.Metadata):  # a description
+        return _unwrap(kind.type, node)
     if not isinstance(kind, inspect.UnionType):
         return kind
     kinds = [_unwrap(one, node) for one in kind.types if not isinstance(one, inspect.NoneType)]
@@ -197,6 +227,8 @@ def _unknown(key: str, kind: inspect.StructType) -> str:
     if key in LATER.get(kind.cls, ()):
         return f"`{key}` {NOT_YET}"
     names = [field.encode_name for field in kind.fields]
+    if kind.cls is Selector:
+        names += kind_names()
     if above := [field.encode_name for field in kind.fields if key in _keys_below(field.type)]:
         return f"unknown key {shown}; it belongs under {listed(above)}"
     if meant := near(key, names):

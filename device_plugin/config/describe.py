@@ -7,6 +7,7 @@ import ast
 import inspect as source
 from collections.abc import Iterator
 from functools import cache
+from textwrap import dedent
 from typing import NamedTuple
 
 from msgspec import NODEFAULT, inspect
@@ -37,9 +38,9 @@ class Described(NamedTuple):
 
 def describe(kind: inspect.StructType) -> Described:
     """Tell all that is known of a mapping."""
-    texts = _texts()[kind.cls.__name__]
-    keys = [Key(f.encode_name, f.type, _default(f), texts[f.name]) for f in kind.fields]
-    return Described(kind.cls, texts[""], tuple(keys))
+    texts = _texts(kind.cls)
+    keys = [Key(f.encode_name, f.type, _default(f), texts.get(f.name, "")) for f in kind.fields]
+    return Described(kind.cls, texts.get("", ""), tuple(keys))
 
 
 def config() -> inspect.StructType:
@@ -63,6 +64,8 @@ def structs(kind: inspect.Type) -> Iterator[inspect.StructType]:
 
 def alternatives(kind: inspect.Type) -> list[inspect.Type]:
     """The types that a value may have; nothing may be null."""
+    if isinstance(kind, inspect.Metadata):  # a description, of an added kind
+        return alternatives(kind.type)
     if not isinstance(kind, inspect.UnionType):
         return [kind]
     return [one for one in kind.types if not isinstance(one, inspect.NoneType)]
@@ -75,13 +78,17 @@ def _default(field: inspect.Field) -> object:
 
 
 @cache
-def _texts() -> dict[str, dict[str, str]]:
-    """By class, what stands below each field; under "" what stands below the class."""
-    tree = ast.parse(source.getsource(types))
+def _texts(cls: type) -> dict[str, str]:
+    """What stands below each field; under "" what stands below the class."""
+    try:
+        tree = ast.parse(dedent(source.getsource(cls)))
+    except (OSError, SyntaxError):  # an added kind, made by a program
+        return {"": _prose(cls.__doc__ or "")}
     return {
-        node.name: {"": _prose(ast.get_docstring(node) or ""), **dict(_fields(node))}
+        key: text
         for node in tree.body
         if isinstance(node, ast.ClassDef)
+        for key, text in (("", _prose(ast.get_docstring(node) or "")), *_fields(node))
     }
 
 

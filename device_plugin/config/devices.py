@@ -1,6 +1,7 @@
 """Rules of a selector: its kind, what fits it, and which nodes its devices hand over."""
 
 from device_plugin.config import hardware, names, nodes, requirements
+from device_plugin.config.added import AddedSelector, Chosen, kind_names, samples
 from device_plugin.config.decode import known
 from device_plugin.config.nodes import NODE, PLAIN, Handed, Selected
 from device_plugin.config.placeholders import Offer
@@ -13,10 +14,12 @@ _WITHOUT_NODES = {
     "exec": "the program says which nodes there are",
 }
 
+_OPTIONS = tuple(dict.fromkeys(option for options in KINDS.values() for option in options))
+
 
 def check(selector: Selector, where: Where, report: Report) -> Selected | None:
     """Report everything; None if the selector is so wrong that nothing follows from it."""
-    kinds = [kind for kind in KINDS if getattr(selector, kind) is not None]
+    kinds = selector.kinds
     if len(kinds) > 1:
         both = "both " if len(kinds) == 2 else ""  # noqa: PLR2004
         message = f"a selector has one kind, not {both}{listed(kinds, 'and')}; split it"
@@ -24,20 +27,41 @@ def check(selector: Selector, where: Where, report: Report) -> Selected | None:
         return None
     if not kinds:
         if not report.inside(where):  # else the kind may well be what is misspelt
-            report.at(where, f"a selector needs a kind: {listed([*KINDS])}")
+            report.at(where, f"a selector needs a kind: {listed([*KINDS, *kind_names()])}")
         return None
+    if isinstance(selector, AddedSelector):
+        return _added(selector, selector.added[0], where, report)
     _options(kinds[0], where, report)
+    return _by_kind(selector, kinds[0], where, report)
+
+
+def _by_kind(selector: Selector, kind: str, where: Where, report: Report) -> Selected | None:
     if selector.path is not None:
         return _path(selector, selector.path, where, report)
     if selector.virtual is not None:
         return _virtual(selector, selector.virtual, where, report)
     if selector.exec is not None:
         return _exec(selector, selector.exec, where, report)
-    return hardware.check(selector, kinds[0], where, report)
+    return hardware.check(selector, kind, where, report)
+
+
+def _added(
+    selector: AddedSelector, chosen: Chosen, where: Where, report: Report
+) -> Selected | None:
+    for option in _OPTIONS:
+        if report.has(inside := (*where, option)):
+            why = f"the kind `{chosen.name}` says which nodes there are"
+            report.at(inside, f"`{option}` does not fit `{chosen.name}`: {why}", key=True)
+    there = samples(chosen.kind)
+    requirements.check(selector, where, report, there)
+    if not known(chosen.settings):
+        return None
+    offer = Offer(where, (NODE | {"path"}).union(nodes.attributes(there)))
+    return Selected(where, several=True, replicated=selector.replicas != 1, offer=offer)
 
 
 def _options(kind: str, where: Where, report: Report) -> None:
-    for option in dict.fromkeys(option for options in KINDS.values() for option in options):
+    for option in _OPTIONS:
         if option in KINDS[kind] or not report.has(inside := (*where, option)):
             continue
         instead = "; write it in an item of `nodes`" if "nodes" in KINDS[kind] else ""

@@ -44,7 +44,7 @@ def scalar(node: ScalarNode, kind: inspect.Type, label: str) -> Any:  # noqa: AN
         raise Wrong(f"{label} has no value; give it one, or remove it")
     match kind:
         case inspect.StrType():
-            return string(node, label)
+            return _fitting(string(node, label), kind, label)
         case inspect.IntType(ge=low, le=high):
             return _within(_integer(node, label), low, high, label)
         case inspect.FloatType(ge=low, le=high):
@@ -65,6 +65,16 @@ def string(node: ScalarNode, label: str) -> str:
     if bad := _CONTROL.search(text):
         what = "a line break" if bad[0] in "\n\r" else f"the control character U+{ord(bad[0]):04X}"
         raise Wrong(f"{label} may not hold {what}")
+    return text
+
+
+def _fitting(text: str, kind: inspect.StrType, label: str) -> str:
+    """What the type of an added kind asks for besides."""
+    low, high = kind.min_length or 0, kind.max_length or STRING_LIMIT
+    if not low <= len(text) <= high:
+        raise Wrong(f"{label} must have {low} to {high} characters, not {len(text)}")
+    if kind.pattern is not None and not re.search(kind.pattern, text):
+        raise Wrong(f"{label} must match `{kind.pattern}`, not {quoted(show(text))}")
     return text
 
 

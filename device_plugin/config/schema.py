@@ -1,12 +1,12 @@
 """The JSON Schema of a config file, for editors; what it cannot say, `check` says."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec import inspect
 
 from device_plugin import attribute
-from device_plugin.config import names, scalars, types
+from device_plugin.config import added, names, scalars, types
 from device_plugin.config.describe import Described, Key, alternatives, config, describe
 
 Schema = dict[str, Any]
@@ -106,6 +106,8 @@ def _scalar(kind: inspect.Type) -> Schema:
 
 def _reference(mapping: Described, definitions: dict[str, Schema]) -> Schema:
     name = mapping.cls.__name__
+    if mapping.cls.__module__ != types.__name__:  # an added kind's
+        name = f"{mapping.cls.__module__}.{name}"
     if name not in definitions:
         definitions[name] = {}  # here, so that the order is the file's
         definitions[name] = {"description": mapping.text, **_mapping(mapping, definitions)}
@@ -118,6 +120,9 @@ def _mapping(mapping: Described, definitions: dict[str, Schema]) -> Schema:
     if mapping.cls is types.Selector:  # editors complete by kind
         others = values.keys() - types.KINDS.keys() - frozenset().union(*types.KINDS.values())
         fitting = {kind: {kind, *options, *others} for kind, options in types.KINDS.items()}
+        for kind, value in _added(definitions):
+            values[kind] = value
+            fitting[kind] = {kind, *others}
         return {
             "oneOf": [
                 {"title": kind, **_closed({k: v for k, v in values.items() if k in fits}, [kind])}
@@ -129,6 +134,13 @@ def _mapping(mapping: Described, definitions: dict[str, Schema]) -> Schema:
     if mapping.cls in (types.Usb, types.Pci):
         return {**_closed(values, required), "minProperties": 1}
     return _closed(values, required)
+
+
+def _added(definitions: dict[str, Schema]) -> Iterator[tuple[str, Schema]]:
+    """The kinds that packages add."""
+    kinds, _ = added.every()
+    for name, kind in kinds.items():
+        yield name, _value(inspect.type_info(kind.settings), definitions)
 
 
 def _requirement(values: Schema, operators: tuple[str, ...], number: Schema | None) -> Schema:

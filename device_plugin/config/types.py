@@ -174,6 +174,11 @@ class Selector(Struct, frozen=True, forbid_unknown_fields=True):
     replicas: Annotated[int, Meta(ge=1, le=MAX_REPLICAS)] = 1
     """How often each device may be held."""
 
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds that it names: one, if it is right."""
+        return [kind for kind in KINDS if getattr(self, kind) is not None]
+
 
 class PerContainer(Struct, frozen=True, forbid_unknown_fields=True):
     """What one container may have of the resource."""

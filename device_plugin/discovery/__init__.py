@@ -4,15 +4,17 @@ A selector answers for itself alone; `discover` asks all of them in file order a
 a node that several of them claim.
 """
 
+import os
+import traceback
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import msgspec
 
-from device_plugin.config import Config, Resource, Selector
+from device_plugin.config import AddedSelector, Config, Resource, Selector
 from device_plugin.device import Candidate, Found, Lost
-from device_plugin.discovery import gpu, path, pci, program, usb, vfio, virtual
+from device_plugin.discovery import added, gpu, path, pci, program, usb, vfio, virtual
 from device_plugin.discovery.program import Answers
 from device_plugin.host import Look, shown
 
@@ -34,7 +36,7 @@ class Discovered(msgspec.Struct):
     candidates: list[Candidate] = []
     notes: list[str] = []
     selectors: list[Found] = []
-    errors: int = 0  # selectors that failed, by a bug of ours
+    failures: list[str] = []  # of selectors: a bug, of ours or of an added kind
 
 
 def discover(look: Look, config: Config, answers: Answers | None = None) -> dict[str, Discovered]:
@@ -56,8 +58,8 @@ def _discover(
         try:
             found = _find(look, resource, index, answers)
         except Exception as error:  # noqa: BLE001 - one bad selector must not stop the others
-            found = Found(note=f"devices[{index}] failed, please report: {error!r}")
-            discovered.errors += 1
+            found = Found(note=_failure(resource.devices[index], index, error))
+            discovered.failures.append(found.note)
         if found.note:
             discovered.notes.append(found.note)
         settled, lost = [], list(found.lost)
@@ -77,8 +79,20 @@ def _discover(
     return discovered
 
 
+def _failure(selector: Selector, index: int, error: Exception) -> str:
+    """Say what failed, and to whom it is news."""
+    *_, last = traceback.extract_tb(error.__traceback__)
+    said = f"{error!r} ({os.path.basename(last.filename)}, line {last.lineno})"
+    if not isinstance(selector, AddedSelector):
+        return f"devices[{index}] failed, please report: {said}"
+    chosen = selector.added[0]
+    return f"the kind {chosen.name} of {chosen.package} failed, tell its makers: {said}"
+
+
 def _find(look: Look, resource: Resource, index: int, answers: Answers) -> Found:
     selector = resource.devices[index]
+    if isinstance(selector, AddedSelector):
+        return added.find(look, selector)
     if selector.exec is not None:
         answer = answers(selector.exec)
         return program.find(look, selector, selector.exec, resource.name, answer)

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import msgspec
 
-from device_plugin.config import KINDS, Config, Resource, Selector
+from device_plugin.config import AddedSelector, Config, Resource, Selector
 from device_plugin.device import Candidate, Found
 from device_plugin.discovery import discover, match
 from device_plugin.discovery.owner import Hardware, described, owner, why_not
@@ -48,10 +48,6 @@ def title(selector: Selector) -> str:
     return match.title(selector) or f"path: {selector.path}"
 
 
-def _kind(selector: Selector) -> str:
-    return next(kind for kind in KINDS if getattr(selector, kind) is not None)
-
-
 class _Asked:
     """A path, and how it stands to what the selectors found."""
 
@@ -63,7 +59,7 @@ class _Asked:
 
     def verdict(self, resource: Resource, index: int, found: Found) -> Verdict:
         selector = resource.devices[index]
-        kind = _kind(selector)
+        kind = selector.kinds[0]
         if kind == "virtual":
             return Verdict(resource.name, index, kind, "virtual devices have no nodes")
         if selector.path is not None:
@@ -99,8 +95,9 @@ class _Asked:
             return companion
         if not self._real:
             return "it does not exist", None
-        if selector.exec is not None:
-            return f"{self._shown} belongs to nothing that the program lists", None
+        if selector.exec is not None or isinstance(selector, AddedSelector):
+            whose = "the program lists" if selector.exec is not None else "the kind finds"
+            return f"{self._shown} belongs to nothing that {whose}", None
         if self._hardware is None:
             kind = "USB device" if selector.usb is not None else "PCI function"
             return f"{self._shown} belongs to no {kind}", None

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from device_plugin.attribute import Attribute
-from device_plugin.config import Pci, Selector, Usb
+from device_plugin.config import AddedSelector, Selector
 from device_plugin.device import Candidate, Found, Lost
 from device_plugin.discovery import sysfs
 from device_plugin.discovery.where import mismatch, said
@@ -57,8 +57,10 @@ def title(selector: Selector) -> str:
     for kind in ("usb", "pci", "vfio"):
         wanted = getattr(selector, kind)
         if wanted is not None:
-            keys = (f"{key}: {said(value)}" for key, value in asked(wanted).items())
-            return f"{kind}: {{{', '.join(keys)}}}"
+            return _written(kind, asked(wanted))
+    if isinstance(selector, AddedSelector):
+        chosen = selector.added[0]
+        return _written(chosen.name, asked(chosen.settings))
     if selector.gpu is not None:
         return f"gpu: {{vendor: {selector.gpu.vendor}}}"
     if selector.exec is not None:
@@ -66,11 +68,20 @@ def title(selector: Selector) -> str:
     return ""
 
 
-def asked(wanted: Usb | Pci) -> dict[str, str]:
-    """What a selector says, by key."""
-    fields = ((field.encode_name, field.name) for field in msgspec.structs.fields(wanted))
-    values = ((key, getattr(wanted, name)) for key, name in fields)
-    return {key: value for key, value in values if value is not None}
+def _written(kind: str, keys: Mapping[str, object]) -> str:
+    values = (f"{key}: {said(str(value))}" for key, value in keys.items())
+    return f"{kind}: {{{', '.join(values)}}}"
+
+
+def asked(wanted: msgspec.Struct) -> dict[str, Any]:
+    """What a selector says, by key; what is as if it were left out is left out."""
+    values = ((field, getattr(wanted, field.name)) for field in msgspec.structs.fields(wanted))
+    return {field.encode_name: value for field, value in values if value != _default(field)}
+
+
+def _default(field: msgspec.structs.FieldInfo) -> object:
+    factory = field.default_factory
+    return factory() if callable(factory) else field.default
 
 
 def differs(asked: Mapping[str, str], value: Callable[[str], str]) -> str:

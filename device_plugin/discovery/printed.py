@@ -4,16 +4,15 @@ The program is the admin's, but what it prints may come from hardware: it is bou
 printable, or all of it is refused.
 """
 
-from collections import Counter
-from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
 from device_plugin.attribute import Attribute, Quantity, Version
-from device_plugin.config import names
+from device_plugin.discovery import described
 from device_plugin.runner import Failed
+from device_plugin.sdk import Device, Node
 
 _SHOWN = 200  # characters of what is wrong
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -80,78 +79,45 @@ class Listing(Struct, frozen=True, forbid_unknown_fields=True):
     devices: Annotated[tuple[Listed, ...], Meta(max_length=10_000)]
 
 
-def values(listed: Listed) -> dict[str, Attribute]:
-    """A device's attributes as what they are."""
-    return {name: _value(value) for name, value in listed.attributes.items()}
-
-
-def _value(value: Value) -> Attribute:
-    if not isinstance(value, Typed):
-        return value
-    if value.version is not None:
-        return Version.parse(value.version)
-    return Quantity.parse(value.quantity or "")
-
-
-def decode(printed: bytes) -> tuple[Listed, ...]:
+def decode(printed: bytes) -> tuple[Device, ...]:
     """Read what a program printed. Raises Failed, with where and what is wrong."""
+    devices = []
     try:
         listing = msgspec.json.decode(printed, type=Listing)
+        for index, listed in enumerate(listing.devices):
+            devices.append(_device(listed, f" - at `$.devices[{index}]`"))
+        described.check(devices)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise _bad(str(error)) from None
-    for index, listed in enumerate(listing.devices):
-        if message := next(_mistakes(listed), None):
-            raise _bad(f"{message} - at `$.devices[{index}]`")
-    [(id_, times)] = Counter(one.id for one in listing.devices).most_common(1) or [("", 0)]
-    if times > 1:
-        raise _bad(f"the id `{id_}` is there {times} times")
-    return listing.devices
+        text = "".join(char if char.isprintable() else "?" for char in str(error))
+        raise Failed(f"printed no list of devices: {text[:_SHOWN]}") from None
+    return tuple(devices)
 
 
-def _bad(message: str) -> Failed:
-    text = "".join(char if char.isprintable() else "?" for char in message)
-    return Failed(f"printed no list of devices: {text[:_SHOWN]}")
+def _device(listed: Listed, place: str) -> Device:
+    """What it says of a device. Raises ValueError."""
+    if not listed.reason.isprintable():
+        raise ValueError(f"`reason`: there are unprintable characters in it{place}")
+    problem = listed.reason or "the program says so"
+    return Device(
+        listed.id,
+        [Node(one.host_path, one.to or "", one.permissions, one.optional) for one in listed.nodes],
+        {name: _value(name, value, place) for name, value in listed.attributes.items()},
+        numa_nodes=listed.numa_nodes,
+        problem="" if listed.health == "Healthy" else problem,
+    )
 
 
-def _mistakes(listed: Listed) -> Iterator[str]:
-    """What the types do not say of a device."""
-    for key, text in (("id", listed.id), ("reason", listed.reason)):
-        if message := _unprintable(text):
-            yield f"`{key}`: {message}"
-    places: set[str] = set()
-    for node in listed.nodes:
-        place = node.host_path if node.to is None else node.to
-        message = _wrong_path(node.host_path) or _wrong_path(place)
-        message = message or names.permissions(node.permissions)
-        if message or place in places:
-            yield f"node `{node.host_path}`: {message or 'another one is at its place'}"
-        places.add(place)
-    for name, value in listed.attributes.items():
-        if message := names.attribute(name) or _wrong(value):
-            yield f"attribute `{name}`: {message}"
-
-
-def _unprintable(text: str) -> str | None:
-    return None if text.isprintable() else "there are unprintable characters in it"
-
-
-def _wrong_path(path: str) -> str | None:
-    return names.path(path) or _unprintable(path)
-
-
-def _wrong(value: Value) -> str | None:
-    if isinstance(value, str):
-        up = ".." in value.split("/")  # it may become a part of a path
-        return "`..` would lead elsewhere in a path" if up else _unprintable(value)
+def _value(name: str, value: Value, place: str) -> Attribute:
     if not isinstance(value, Typed):
-        return None
+        return value
     if (value.version is None) == (value.quantity is None):
-        return "give either `version` or `quantity`"
+        raise ValueError(f"attribute `{name}`: give either `version` or `quantity`{place}")
     try:
-        _value(value)
+        if value.version is not None:
+            return Version.parse(value.version)
+        return Quantity.parse(value.quantity or "")
     except ValueError as error:
-        return str(error)
-    return None
+        raise ValueError(f"attribute `{name}`: {error}{place}") from None
 
 
 def schema() -> dict[str, Any]:

@@ -5,20 +5,18 @@ devices are unhealthy.
 """
 
 import time
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 
 import msgspec
 from msgspec import Struct
 
 from device_plugin.config import Exec, Selector
-from device_plugin.device import Candidate, Device, Found, Node, device_id
-from device_plugin.discovery import match
-from device_plugin.discovery.match import Match
-from device_plugin.discovery.printed import Listed, decode, values
-from device_plugin.host import Entry, Host, Look, Unusable
+from device_plugin.device import Found, device_id
+from device_plugin.discovery import described, match
+from device_plugin.discovery.printed import decode
+from device_plugin.host import Host, Look
 from device_plugin.runner import Failed, Runner
-from device_plugin.template import escape
+from device_plugin.sdk import Device
 
 _GRACE = 3  # intervals for which a program may fail before its devices are unhealthy
 
@@ -26,7 +24,7 @@ _GRACE = 3  # intervals for which a program may fail before its devices are unhe
 class Answer(Struct, frozen=True):
     """What is known of a program: the last good list, and why the last run was not good."""
 
-    devices: tuple[Listed, ...] | None = None  # None: there was no good run yet
+    devices: tuple[Device, ...] | None = None  # None: there was no good run yet
     problem: str = ""  # completes "PROGRAM ..."
     at: float = 0.0  # when the list came, by the monotonic clock
 
@@ -65,46 +63,13 @@ def find(look: Look, selector: Selector, wanted: Exec, resource: str, answer: An
     if answer.devices is None:
         return Found(note=problem)  # none: it has not run yet
     stale = time.monotonic() - answer.at > _GRACE * wanted.interval
-    matches = _matches(look, selector, resource, answer.devices, problem if stale else "")
+    matches = described.matches(
+        look,
+        selector,
+        answer.devices,
+        lambda id_: device_id(id_, f"{resource}/{id_}"),
+        problem if stale else "",
+    )
     found = match.sift(matches, selector)
     notes = [problem and f"{problem}; its last list stays", found.note]
     return msgspec.structs.replace(found, note="; ".join(filter(None, notes)))
-
-
-def _matches(
-    look: Look, selector: Selector, resource: str, listed: tuple[Listed, ...], problem: str
-) -> Iterator[Match]:
-    for one in listed:
-        device = Device(
-            device_id(one.id, f"{resource}/{one.id}"),
-            replicas=selector.replicas,
-            attributes=values(one),
-            numa_nodes=tuple(sorted(set(one.numa_nodes))),
-        )
-        make = partial(_candidate, look, device, one, problem)
-        yield Match(device.id, device.attributes, make)
-
-
-def _candidate(look: Look, device: Device, listed: Listed, problem: str) -> Candidate:
-    """The device with its nodes; the first of them is its own, others may be shared."""
-    nodes, claims = [], []
-    if listed.health == "Unhealthy":
-        problem = problem or listed.reason or "the program says so"
-    for node in listed.nodes:
-        try:
-            entry = _entry(look, node.host_path)
-        except Unusable as why:
-            if not node.optional:
-                problem = problem or f"{node.host_path} {why}"
-            continue
-        nodes.append(Node(node.host_path, escape(node.to or ""), node.permissions))
-        claims.append(entry.real)
-    device = msgspec.structs.replace(device, nodes=tuple(nodes))
-    return Candidate(device, problem, tuple(claims[:1]))
-
-
-def _entry(look: Look, path: str) -> Entry:
-    entry = look.entry(path)
-    if not entry.is_node:
-        raise Unusable(f"is {entry.kind}, not a device node")
-    return entry

@@ -1,5 +1,7 @@
 """Devices that the kernel makes at run time, and devices by CDI name."""
 
+import contextlib
+import fcntl
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +15,9 @@ from local import DEVICES, NULL, ZERO, Log, Node, make_node
 pytestmark = pytest.mark.local_node
 StartPod = Callable[..., TestPod]
 Figure = Callable[[str, object], None]
-ZRAM, BY_NAME, NODELESS = "example.com/zram", "example.com/by-name", "example.com/nodeless"
+ZRAM, LOOP = "example.com/zram", "example.com/loop"
+BY_NAME, NODELESS = "example.com/by-name", "example.com/nodeless"
+LOOP_CTL_ADD, LOOP_CTL_REMOVE = 0x4C80, 0x4C81  # linux/loop.h
 CONTROL = Path("/sys/class/zram-control")
 
 
@@ -47,6 +51,32 @@ def test_a_block_device_is_added_and_removed(
     (CONTROL / "hot_remove").write_text(number)
     kubectl.wait_resource(ZRAM, before)
     assert kubectl.resource(ZRAM)[0] == before + 1, "it stays listed"
+
+
+@pytest.fixture
+def loop() -> Iterator[Callable[[int, int], None]]:
+    """Ask the kernel for a loop device, or to take it away; it is gone at the end."""
+    with Path("/dev/loop-control").open("rb") as control:
+
+        def request(what: int, number: int) -> None:
+            fcntl.ioctl(control, what, number)
+
+        yield request
+        with contextlib.suppress(OSError):
+            request(LOOP_CTL_REMOVE, 200)
+
+
+def test_a_loop_device_goes_and_comes_while_a_pod_has_it(
+    kubectl: Kubectl, plugin: Deployment, loop: Callable[[int, int], None], start_pod: StartPod
+) -> None:
+    loop(LOOP_CTL_ADD, 200)
+    kubectl.wait_resource(LOOP, 1)
+    pod = start_pod({LOOP: 1}).wait_running()
+    assert pod.report()["nodes"]["/dev/loop200"].startswith("b 7:")
+    assert pod.health(LOOP) == {"loop200": "Healthy"}
+    for request, health in ((LOOP_CTL_REMOVE, "Unhealthy"), (LOOP_CTL_ADD, "Healthy")):
+        loop(request, 200)
+        eventually(lambda wanted=health: pod.health(LOOP) == {"loop200": wanted}, 30)
 
 
 def test_kernel_events_reach_the_pod(plugin: Deployment) -> None:

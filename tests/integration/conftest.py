@@ -370,11 +370,15 @@ def eventually() -> Callable[..., Any]:
 
 @pytest.fixture
 def limited() -> Callable[[str, int], list[str]]:
-    """Make a command that runs another one in a user namespace with its own inotify limits."""
+    """Make a command that runs another one in a user namespace with its own inotify limits.
+
+    And without kernel uevents, which a network namespace of its own does not get: other tests make
+    devices.
+    """
 
     def limited(what: str, value: int) -> list[str]:
         script = f'echo {value} > /proc/sys/user/max_inotify_{what} && exec "$@"'
-        command = ["unshare", "--user", "--map-root-user", "sh", "-c", script, "sh"]
+        command = ["unshare", "--user", "--map-root-user", "--net", "sh", "-c", script, "sh"]
         if subprocess.run([*command, "true"], check=False, capture_output=True).returncode:
             pytest.skip("needs user namespaces: limits inotify in one")
         return command

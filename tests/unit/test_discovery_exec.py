@@ -13,7 +13,7 @@ from device_plugin.attribute import Quantity, Version
 from device_plugin.config import Config, Exec, Requirement, Resource, Selector
 from device_plugin.device import Node
 from device_plugin.discovery import discover
-from device_plugin.discovery.printed import decode, schema
+from device_plugin.discovery.printed import Listing, decode, schema
 from device_plugin.discovery.program import Answer, find
 from device_plugin.host import Host
 from device_plugin.programs import Programs
@@ -299,7 +299,7 @@ class TestNow:
         discovered = discover(Host("/").look(), checked)[R]
         assert len(discovered.candidates) == 2
         assert discovered.notes == ["/gone cannot be started: No such file or directory"]
-        assert discovered.errors == 0
+        assert discovered.failures == []
 
 
 class News:
@@ -420,5 +420,6 @@ class TestPrograms:
 
 def test_the_types_take_what_they_make():
     """Whoever writes such a program in Python may use any JSON encoder."""
-    listed = decode(printed({"id": "x", "attributes": {"v": {"version": "1.2.3"}}}))
-    assert decode(msgspec.json.encode({"devices": listed})) == listed
+    listing = {"devices": [{"id": "x", "attributes": {"v": {"version": "1.2.3"}}}]}
+    typed = msgspec.convert(listing, Listing)
+    assert decode(msgspec.json.encode(typed)) == decode(msgspec.json.encode(listing))

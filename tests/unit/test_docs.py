@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from device_plugin import commands, config
+from device_plugin import commands, config, sdk
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = [
@@ -58,6 +58,19 @@ def block(document: str, language: str) -> str:
     [only] = re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
     assert isinstance(only, str)
     return only
+
+
+def test_the_sdk_shows_the_example_as_it_is():
+    """Which tests/integration/test_sdk.py installs and runs."""
+    acme = ROOT / "examples" / "acme"
+    assert block("sdk.md", "python") == (acme / "acme.py").read_text()
+    assert block("sdk.md", "toml").strip() in (acme / "pyproject.toml").read_text()
+    assert (acme / "config.yaml").read_text() in (ROOT / "docs" / "sdk.md").read_text()
+
+
+def test_the_public_api_is_documented():
+    documented = (ROOT / "docs" / "sdk.md").read_text()
+    assert {name for name in sdk.__all__ if name not in documented} == set()
 
 
 def test_the_test_of_a_plugin_passes():

@@ -36,6 +36,18 @@ def test_a_device_comes_breaks_goes_and_returns_under_the_same_id(inventory):
     assert states == [{"a": ""}, {"a": "broken"}, {"a": REMOVED}, {"a": "broken"}, {"a": ""}]
 
 
+def test_what_is_not_found_where_looking_failed(inventory):
+    """Nobody knows whether it is there; only what was removed before stays removed."""
+    look(inventory, ("a", ""), ("b", ""))
+    look(inventory, ("a", ""))
+    failed = "the kind acme failed"
+    for _ in range(2):
+        inventory.replace(R, [], failed=failed)
+        assert health(inventory) == {"a": failed, "b": REMOVED}
+    look(inventory, ("b", ""))
+    assert health(inventory) == {"a": REMOVED, "b": ""}
+
+
 def test_a_device_never_seen_whole_is_withheld_and_named(inventory):
     update = look(inventory, ("a", "no companion"))
     assert health(inventory) == {}
