@@ -5,6 +5,7 @@ import fcntl
 import json
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -76,7 +77,11 @@ def test_a_loop_device_goes_and_comes_while_a_pod_has_it(
     assert pod.health(LOOP) == {"loop200": "Healthy"}
     for request, health in ((LOOP_CTL_REMOVE, "Unhealthy"), (LOOP_CTL_ADD, "Healthy")):
         loop(request, 200)
-        eventually(lambda wanted=health: pod.health(LOOP) == {"loop200": wanted}, 30)
+        eventually(partial(_is, pod, {"loop200": health}), 30)
+
+
+def _is(pod: TestPod, health: dict[str, str]) -> bool:
+    return pod.health(LOOP) == health
 
 
 def test_kernel_events_reach_the_pod(plugin: Deployment) -> None:
