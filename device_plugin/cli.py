@@ -258,8 +258,11 @@ def _manifests(arguments: argparse.Namespace) -> int:
 def _schema(_: argparse.Namespace) -> int:
     import json
 
+    from device_plugin.config.added import every
     from device_plugin.config.schema import schema
 
+    _, problems = every()
+    _tell(problems)
     print(json.dumps(schema(), indent=2))
     return OK
 

@@ -76,32 +76,57 @@ class Upkeep:
         served = [*found, *self._inventory.resources, *self._handed_out.resources]
         for name in dict.fromkeys(served):
             discovered = found.get(name) or Discovered()
-            candidates = [
-                check_moved(look, _free(c, holders.get(c.device.id, name), name), self._handed_out)
-                for c in discovered.candidates
-            ]
-            held = self._held(name)
-            if name in found:
-                dropped = _ids(found_before.get(name)) - _ids(discovered)
-            else:
-                dropped = {one.device.id for one in self._inventory.snapshot(name).devices}
-                dropped.update(split_replica(id_)[0] for id_ in held)
-            disabled = self._disabled.reasons
-            if name in by_cdi or name in self._specs.resources:
-                problem = self._write_spec(name, look, candidates, held, dropped)
-                if problem and name in by_cdi:  # else only containers of old would need it
-                    disabled = {c.device.id: problem for c in candidates} | dict(disabled)
-            update = self._inventory.replace(
-                name,
-                candidates,
-                held=held,
-                dropped=dropped,
-                disabled=disabled,
-                failed=next(iter(discovered.failures), ""),
-            )
-            self._metrics.discovery_failed(name, len(discovered.failures))
-            self._report(name, discovered.notes, update)
+            dropped = self._dropped(name, found, found_before)
+            try:
+                self._replace(look, name, discovered, dropped, holders, by_cdi=name in by_cdi)
+            except Exception:  # noqa: BLE001 - one resource must not stop the others
+                _log.exception("looking at a resource failed unexpectedly", resource=name)
         return look.folders
+
+    def _dropped(
+        self,
+        resource: str,
+        found: Mapping[str, Discovered],
+        found_before: Mapping[str, Discovered],
+    ) -> set[str]:
+        """The devices that are not found because the config has them no more."""
+        now = found.get(resource)
+        if now is None:
+            dropped = {one.device.id for one in self._inventory.snapshot(resource).devices}
+            return dropped.union(split_replica(id_)[0] for id_ in self._held(resource))
+        if now.failures:  # nobody knows what it would have found
+            return set()
+        return _ids(found_before.get(resource)) - _ids(now)
+
+    def _replace(
+        self,
+        look: Look,
+        name: str,
+        discovered: Discovered,
+        dropped: set[str],
+        holders: Mapping[str, str],
+        *,
+        by_cdi: bool,
+    ) -> None:
+        candidates = [
+            check_moved(look, _free(c, holders.get(c.device.id, name), name), self._handed_out)
+            for c in discovered.candidates
+        ]
+        held, disabled = self._held(name), self._disabled.reasons
+        if by_cdi or name in self._specs.resources:
+            problem = self._write_spec(name, look, candidates, held, dropped)
+            if problem and by_cdi:  # else only containers of old would need it
+                disabled = {c.device.id: problem for c in candidates} | dict(disabled)
+        update = self._inventory.replace(
+            name,
+            candidates,
+            held=held,
+            dropped=dropped,
+            disabled=disabled,
+            failed=next(iter(discovered.failures), ""),
+        )
+        self._metrics.discovery_failed(name, len(discovered.failures))
+        self._report(name, discovered.notes, update)
 
     def _write_spec(
         self,
