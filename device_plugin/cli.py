@@ -261,8 +261,7 @@ def _schema(_: argparse.Namespace) -> int:
     from device_plugin.config.added import every
     from device_plugin.config.schema import schema
 
-    _, problems = every()
-    _tell(problems)
+    _tell(every()[1])
     print(json.dumps(schema(), indent=2))
     return OK
 

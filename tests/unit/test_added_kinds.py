@@ -343,6 +343,7 @@ class TestDevices:
 JUNK = msgspec.structs.replace(Version.parse("1.0.0"), text="junk\n")
 NODES = [Node(f"/dev/x{n}") for n in range(257)]
 ODD: Any = Device
+ODD_NODE: Any = Node
 
 
 class TestFailures:
@@ -365,7 +366,10 @@ class TestFailures:
             ([ODD("x", ["/dev/x"])], "nodes[0] is a str; make it a device_plugin.sdk.Node"),
             ([ODD("x", iter(NODES))], "`nodes` is a list_iterator; make it a list"),
             ([Device("x", NODES)], "more than 256 nodes"),
-            ([ODD("x", [Node("/dev/x", permissions=None)])], "nodes[0].permissions` is a NoneType"),
+            (
+                [ODD("x", [ODD_NODE("/dev/x", permissions=None)])],
+                "nodes[0].permissions` is a NoneType",
+            ),
             (
                 [Device("x", numa_nodes=[2**70])],
                 "`numa_nodes` has 1180591620717411303424; they are",
