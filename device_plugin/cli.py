@@ -264,8 +264,10 @@ def _manifests(arguments: argparse.Namespace) -> int:
 def _schema(_: argparse.Namespace) -> int:
     import json
 
+    from device_plugin.config.added import every
     from device_plugin.config.schema import schema
 
+    _tell(every()[1])
     print(json.dumps(schema(), indent=2))
     return OK
 

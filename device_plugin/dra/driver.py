@@ -53,7 +53,7 @@ class Driver:
                 state_dir=state_dir,
                 cdi_dir=cdi_dir,
                 host=host,
-                changed=self._claims_changed(changed),
+                changed=changed,
             )
         except Unusable as why:
             raise CannotServe(str(why)) from None
@@ -76,6 +76,7 @@ class Driver:
         )
         unhealthy = config.dra.unhealthy if config.dra is not None else self._unhealthy
         if self._started and _same(offers, self._offers) and unhealthy == self._unhealthy:
+            self._service.wake()  # what links lead to may be another
             return
         self._offers, self._unhealthy = offers, unhealthy
         self._publisher.publish(offers, unhealthy)
@@ -129,13 +130,6 @@ class Driver:
         if self._started:
             self._service.join()
         self._cluster.close()
-
-    def _claims_changed(self, changed: Callable[[], None]) -> Callable[[], None]:
-        def tell() -> None:
-            self._service.news()
-            changed()
-
-        return tell
 
 
 def _same(some: Sequence[Offer], others: Sequence[Offer]) -> bool:
