@@ -44,9 +44,7 @@ def offer(
     )
 
 
-def retire(
-    inventory: Inventory, resource: str, grace: float, claimed: Mapping[str, str]
-) -> None:
+def retire(inventory: Inventory, resource: str, grace: float, claimed: Mapping[str, str]) -> None:
     """Forget absent devices that no claim has, so many seconds after they went."""
     until = time.time() - grace
     listed = inventory.snapshot(resource).devices
