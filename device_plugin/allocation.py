@@ -138,7 +138,12 @@ def grant(resource: Resource, given: list[Share], local: Callable[[str], str]) -
     for known in values:
         for mount in container.mounts:
             host_path, path = _render(mount.host_path, known), _render(mount.path, known)
-            mounts.setdefault(path, Mount(host_path, path, mount.read_only))
+            first = mounts.setdefault(path, Mount(host_path, path, mount.read_only))
+            if first.host_path != host_path:  # `check` sees to it but for claims
+                raise Refused(
+                    f"{first.host_path} and {host_path} are both to be mounted at {path}: ask for"
+                    " one device, or put {index} into `path` of the mount in the config"
+                )
     return msgspec.structs.replace(
         handed,
         mounts=tuple(mounts.values()),

@@ -101,6 +101,12 @@ def test_replicas_share_an_index_and_devices_have_their_own():
     assert [(share.id, share.index) for share in got] == [("a", 0), ("a-r1", 0), ("b", 1)]
 
 
+def test_two_folders_at_one_place_are_refused():
+    resource = Resource(R, (), container=Container(mounts=(Mount("/run/{id}", "/run/x"),)))
+    with pytest.raises(Refused, match="/run/a and /run/b are both to be mounted at /run/x: ask"):
+        given(resource, A, B, ids=["a", "b"])
+
+
 def test_mounts_and_annotations():
     container = Container(
         mounts=(Mount("/opt/x", "/opt/x", read_only=True), Mount("/run/{id}", "/r/{n}")),
