@@ -109,14 +109,14 @@ def test_two_folders_at_one_place_are_refused():
 
 def test_mounts_and_annotations():
     container = Container(
-        mounts=(Mount("/opt/x", "/opt/x", read_only=True), Mount("/run/{id}", "/r/{n}")),
+        mounts=(Mount("/opt/x", "/opt/x", read_only=True), Mount("/run/{n}", "/r/{n}")),
         annotations={"example.com/nodes": "{path}", "example.com/{n}": "x"},
     )
     got = given(Resource(R, (), container=container), A, B, ids=["b", "a", "a-r1"])
     assert got.mounts == (
         Mount("/opt/x", "/opt/x", read_only=True),
-        Mount("/run/a", "/r/1"),  # a second replica wants another folder at the same place
-        Mount("/run/b", "/r/2"),
+        Mount("/run/1", "/r/1"),
+        Mount("/run/2", "/r/2"),
     )
     assert got.annotations == {
         "example.com/nodes": "/dev/a,/dev/in-b",
