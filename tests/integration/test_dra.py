@@ -28,13 +28,14 @@ def kubelet(node, cluster):
 
 
 @pytest.fixture
-def start(node, cluster):
-    """Start the daemon with the GPUs of a config."""
+def start(node, cluster, monkeypatch):
+    """Start the daemon with the GPUs of a config, told as a Pod is: by the environment."""
+    monkeypatch.setenv("DEVICE_PLUGIN_NODE_NAME", NODE)
 
     def start(resources=None, **more):
         node.configure(config(resources or [gpus()]))
         kubeconfig = cluster.kubeconfig(node.folder / "kubeconfig")
-        flags = ["--node-name", NODE, "--kubeconfig", kubeconfig, "--cdi-dir", node.at("/cdi")]
+        flags = ["--kubeconfig", kubeconfig, "--cdi-dir", node.at("/cdi")]
         more.setdefault("config", node.folder / "config.yaml")
         return node.start({}, flags=flags, **more)
 

@@ -179,3 +179,15 @@ def test_a_reader_that_leaves_ends_the_command_in_silence():
         process.stdout.close()
         assert process.communicate()[1] == b""
     assert process.returncode == 1
+
+
+@pytest.mark.parametrize("command", commands.COMMANDS)
+def test_values_from_the_environment_are_what_they_would_be(command, monkeypatch):
+    """A node's name went into JSON, which took no other kind of text."""
+    monkeypatch.setenv("DEVICE_PLUGIN_NODE_NAME", "n")
+    monkeypatch.setenv("DEVICE_PLUGIN_POD", "p")
+    parser = commands.parser(command)
+    for action in parser._actions:
+        if action.dest in ("node_name", "pod"):
+            value = parser._get_value(action, action.default)
+            assert type(value) is str
