@@ -213,6 +213,10 @@ class Upkeep:
         """The kubelet asked for a device that is not ours."""
         self._accuse(resource, self.foreign.get(resource, frozenset()) | {id_})
 
+    def held(self, resource: str) -> frozenset[str]:
+        """The IDs that containers have of a resource, or may have; callable from any thread."""
+        return frozenset(self._held(resource))
+
     def _held(self, resource: str) -> dict[str, tuple[int, ...]]:
         """IDs that containers have of us, or may have, and their NUMA nodes."""
         found: dict[str, tuple[int, ...]] = {}

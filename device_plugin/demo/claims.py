@@ -30,7 +30,7 @@ from device_plugin.testing.apiserver import ApiServer, allocated_claim, result
 
 _NODE, _DRIVER, _CLAIM = "node-1", "gpu.example.com", "large-gpu"
 _WANTED = "40Gi"
-_EXTRA = "demo --dra needs the extra `kubernetes`: pip install 'device-plugin[kubernetes]'"
+_EXTRA = "demo --dra needs the extra `kubernetes`: pip install '.[kubernetes]' in this folder"
 _CONFIG = """\
 version: 1
 dra: {{driver: gpu.example.com}}

@@ -4,11 +4,11 @@ Made only where a resource is offered by DRA, or a claim of an earlier process i
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from device_plugin.config import Config, Dra
-from device_plugin.dra.checkpoint import Unusable
+from device_plugin.dra.checkpoint import Prepared, Unusable
 from device_plugin.dra.claims import Claims
 from device_plugin.dra.cluster import ApiError, Cluster
 from device_plugin.dra.offer import Offer
@@ -23,7 +23,7 @@ class CannotServe(Exception):  # noqa: N818 - one line for the log and /readyz
 
 
 class Driver:
-    """Serves from construction to `stop`. Called on the daemon's loop, but for `held`."""
+    """Serves from its first `follow` to `stop`. What it says of itself any thread may ask."""
 
     def __init__(
         self,
@@ -86,17 +86,10 @@ class Driver:
             self._service.start()
         self._service.news()
 
-    def held(self) -> Mapping[str, str]:
-        """The devices that claims have, and the resource of each."""
-        return self._claims.held()
-
-    def claims(self) -> Mapping[str, Sequence[str]]:
-        """Namespace and name of the claims that have each device."""
-        found: dict[str, list[str]] = {}
-        for claim in self._claims.prepared:
-            for device in dict.fromkeys(one.device for one in claim.devices if not one.admin):
-                found.setdefault(device, []).append(f"{claim.namespace}/{claim.name}")
-        return found
+    @property
+    def prepared(self) -> Sequence[Prepared]:
+        """The claims that have something."""
+        return self._claims.prepared
 
     @property
     def folders(self) -> list[str]:
@@ -108,6 +101,16 @@ class Driver:
         self._service.wake()
 
     @property
+    def registered(self) -> bool:
+        """Whether the kubelet has claims prepared by us."""
+        return self._service.registered
+
+    @property
+    def in_step(self) -> bool:
+        """Whether the cluster knows what there is."""
+        return not self._publisher.problem
+
+    @property
     def problems(self) -> list[str]:
         """What keeps Pods from getting their devices, and what the cluster was not told."""
         problems = [self._service.problem, self._publisher.problem]
@@ -117,11 +120,6 @@ class Driver:
     def notes(self) -> Sequence[str]:
         """What is left out of the slices, and why."""
         return self._publisher.notes
-
-    @property
-    def idle(self) -> bool:
-        """Nothing is offered, and no claim has anything."""
-        return not self._offers and not self._claims.prepared
 
     def stop(self) -> None:
         """Take the sockets away; the slices stay, until the kubelet finds that nobody is back."""
@@ -142,13 +140,16 @@ def _same(some: Sequence[Offer], others: Sequence[Offer]) -> bool:
 
 def _cluster(node: str, kubeconfig: Path | None) -> Cluster:
     if not node:
-        raise CannotServe("`api: dra` needs --node-name: the name of this node in the cluster")
+        raise CannotServe(
+            "`api: dra` needs --node-name, this node's name in the cluster: in a Pod the component"
+            " manifests/components/dra (Helm: dra.enabled) gives it"
+        )
     try:
         from device_plugin.dra.client import connect  # noqa: PLC0415 - only here is it needed
     except ImportError as error:
         raise CannotServe(
-            f"`api: dra` needs the extra `kubernetes` ({error}): pip install"
-            " 'device-plugin[kubernetes]'"
+            f"`api: dra` needs the extra `kubernetes` ({error}): pip install '.[kubernetes]' in"
+            " this project's folder"
         ) from None
     try:
         return connect(kubeconfig)

@@ -101,9 +101,17 @@ def test_replicas_share_an_index_and_devices_have_their_own():
     assert [(share.id, share.index) for share in got] == [("a", 0), ("a-r1", 0), ("b", 1)]
 
 
+def test_two_nodes_at_one_place_are_refused():
+    one, other = (Device(name, (Node(f"/dev/{name}", "/dev/x"),)) for name in "cd")
+    with pytest.raises(Refused, match="/dev/c and /dev/d are both to be /dev/x in the container"):
+        given(Resource(R, ()), one, other)
+
+
 def test_two_folders_at_one_place_are_refused():
     resource = Resource(R, (), container=Container(mounts=(Mount("/run/{id}", "/run/x"),)))
-    with pytest.raises(Refused, match="/run/a and /run/b are both to be mounted at /run/x: ask"):
+    with pytest.raises(
+        Refused, match="/run/a and /run/b are both to be /run/x in the container: ask"
+    ):
         given(resource, A, B, ids=["a", "b"])
 
 

@@ -37,7 +37,8 @@ def pages():
         pods=SimpleNamespace(latest=Holdings(1.0, holders), problem=""),
         upkeep=SimpleNamespace(foreign={R: frozenset(("x", "y"))}),
         claimable=claimable,
-        dynamic=SimpleNamespace(held=lambda: {"g": T}),
+        dynamic=SimpleNamespace(held=lambda: {"g": T}, standing=(True, False)),
+        listed=lambda name: inventory.snapshot(name).devices,
         config=SimpleNamespace(sha256="abc", well=True),
     )
 
@@ -78,6 +79,8 @@ def test_names_and_types_are_what_the_docs_say(families):
         "device_plugin_config_reloads": "counter",
         "device_plugin_devices": "gauge",
         "device_plugin_disabled_devices": "gauge",
+        "device_plugin_dra_registered": "gauge",
+        "device_plugin_dra_slices_in_step": "gauge",
         "device_plugin_discovery_duration_seconds": "histogram",
         "device_plugin_discovery_errors": "counter",
         "device_plugin_foreign_devices": "gauge",
@@ -123,6 +126,8 @@ def test_what_is_is_read_at_the_scrape(samples, pages):
             ("device_plugin_held_devices", S): 0,
             ("device_plugin_devices", "Healthy", T): 2,
             ("device_plugin_claimed_devices", T): 1,
+            ("device_plugin_dra_registered",): 1,
+            ("device_plugin_dra_slices_in_step",): 0,
             ("device_plugin_pod_resources_up",): 1,
             ("device_plugin_config_info", "abc"): 1,
             ("device_plugin_config_last_reload_successful",): 1,
