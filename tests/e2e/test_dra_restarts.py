@@ -123,12 +123,14 @@ def _sockets() -> list[Path]:
 
 
 @pytest.mark.local_node
-def test_its_sockets_are_deleted(kubectl: Kubectl, driver: Deployment, held: TestPod) -> None:
-    before = _sockets()
-    for path in before:
+def test_its_sockets_are_deleted(driver: Deployment, held: TestPod, figure: Figure) -> None:
+    log, started = Log(), time.monotonic()
+    for path in _sockets():
         path.unlink()
     eventually(lambda: len(_sockets()) == 2, 30, _sockets)
-    driver.wait_ready()
+    figure("sockets deleted -> there again", time.monotonic() - started)
+    log.wait('Registered DRA plugin"', 30)
+    figure("sockets deleted -> registered again", time.monotonic() - started)
 
 
 def test_the_driver_is_rolled_out(
