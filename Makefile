@@ -95,11 +95,11 @@ reference: $(VENV)/run.stamp ## write the config's keys into docs/config.md, and
 
 lock: $(VENV)/dev.stamp ## pin the newest dependencies, with hashes
 	@$(PIP) install pip-tools
-	@cd .ci/requirements && for set in run dev lowest; do \
-		source=$$set.in; [ $$set = run ] && source=../../pyproject.toml; \
+	@cd .ci/requirements && for set in run image dev lowest; do \
+		case $$set in run|image) source=../../pyproject.toml;; *) source=$$set.in;; esac; \
 		../../$(BIN)/pip-compile --quiet --upgrade --generate-hashes --strip-extras --allow-unsafe \
 			--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header --no-annotate \
-			--output-file $$set.txt $$source; done
+			$$([ $$set = image ] && echo --extra kubernetes) --output-file $$set.txt $$source; done
 
 proto-check: $(VENV)/dev.stamp
 	@rm -rf $(VENV)/proto-check && $(MAKE) --no-print-directory proto API=$(VENV)/proto-check/device_plugin/_api

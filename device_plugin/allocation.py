@@ -14,6 +14,12 @@ from device_plugin.listing import Snapshot
 from device_plugin.preference import ORDERS, Free
 from device_plugin.template import Template
 
+# `check` sees to it where it can: not for claims, nor for what programs and packages list.
+_TOGETHER = (
+    "{} and {} are both to be {} in the container: ask for one device, or put {{index}} into the"
+    " {} of the config"
+)
+
 
 class Refused(Exception):  # noqa: N818 - an answer: users read it in `kubectl describe pod`
     """Why these IDs cannot be given to a container, in one sentence."""
@@ -138,7 +144,9 @@ def grant(resource: Resource, given: list[Share], local: Callable[[str], str]) -
     for known in values:
         for mount in container.mounts:
             host_path, path = _render(mount.host_path, known), _render(mount.path, known)
-            mounts.setdefault(path, Mount(host_path, path, mount.read_only))
+            first = mounts.setdefault(path, Mount(host_path, path, mount.read_only))
+            if first.host_path != host_path:
+                raise Refused(_TOGETHER.format(first.host_path, host_path, path, "`path`"))
     return msgspec.structs.replace(
         handed,
         mounts=tuple(mounts.values()),
@@ -150,6 +158,7 @@ def grant(resource: Resource, given: list[Share], local: Callable[[str], str]) -
 def _handed(given: list[Share], local: Callable[[str], str], *, by_name: bool) -> dict[str, Node]:
     """Each node once, by host path, where the first share has it, with the permissions of all."""
     nodes: dict[str, Node] = {}
+    places: dict[str, str] = {}  # in the container: the host's paths
     for share in given:
         known: Mapping[str, str] = {}
         if any(node.to for node in share.device.nodes):
@@ -160,6 +169,9 @@ def _handed(given: list[Share], local: Callable[[str], str], *, by_name: bool) -
                 to, permissions = _inside(node, known), node.permissions
             else:
                 to, permissions = earlier.to, _both(earlier.permissions, node.permissions)
+            first = places.setdefault(to, node.host_path)
+            if first != node.host_path:
+                raise Refused(_TOGETHER.format(first, node.host_path, to, "`to`"))
             nodes[node.host_path] = Node(node.host_path, to, permissions)
     return nodes
 

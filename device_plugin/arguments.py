@@ -18,8 +18,8 @@ def flag(parser: argparse.ArgumentParser, name: str, *short: str, **settings: ob
     value = os.environ.get(variable)
     if value is not None:
         settings |= {"default": _FromEnvironment(value), "required": False}
-        if "type" in settings:
-            settings["type"] = _Named(variable, settings["type"])  # type: ignore[arg-type]
+        # Also plain text: what leaves here is a str and nothing else, which JSON could not say.
+        settings["type"] = _Named(variable, settings.get("type", str))  # type: ignore[arg-type]
     parser.add_argument(*short, name, **settings)  # type: ignore[arg-type]
 
 

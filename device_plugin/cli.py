@@ -254,11 +254,13 @@ def _manifests(arguments: argparse.Namespace) -> int:
     pods = not arguments.without_pods
     place = arguments.namespace, arguments.image
     try:
-        made = manifests.make(arguments.config, checked.config, *place, pods=pods)
+        if arguments.only_classes:
+            print(manifests.classes(checked.config))
+            return OK
+        print(manifests.make(arguments.config, checked.config, *place, pods=pods))
     except manifests.Unfit as why:
         _tell([why])
         return FAILED
-    print(made)
     _tell(manifests.warnings(arguments.image))
     return OK
 
@@ -266,8 +268,10 @@ def _manifests(arguments: argparse.Namespace) -> int:
 def _schema(_: argparse.Namespace) -> int:
     import json
 
+    from device_plugin.config.added import every
     from device_plugin.config.schema import schema
 
+    _tell(every()[1])
     print(json.dumps(schema(), indent=2))
     return OK
 

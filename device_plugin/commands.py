@@ -133,12 +133,12 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "manifests": Command(
         "DaemonSet, ConfigMap and all else for a config, and a trial Pod per resource",
-        [flags.config, flags.deployment, flags.without_pods],
+        [flags.config, flags.deployment, flags.without_pods, flags.only_classes],
         [
             f"--config config.yaml --image registry.example.com/device-plugin:{__version__}",
             "--config config.yaml --without-pods > device-plugin.yaml",
         ],
-        _codes("no ConfigMap can hold it"),
+        _codes("no ConfigMap can hold it, or no class"),
     ),
     "schema": Command(
         "the JSON Schema of the config: editors complete and check by it",

@@ -17,6 +17,7 @@ from device_plugin.host import Host
 from device_plugin.inventory import Inventory
 
 if TYPE_CHECKING:
+    from device_plugin.dra.checkpoint import Prepared
     from device_plugin.dra.driver import Driver
 
 _CLAIMS = "dra-claims.json"  # in the state folder: what claims were given
@@ -48,13 +49,18 @@ class Dynamic:
         self._driver: Driver | None = None
         self._problem = ""
         self._try_at = 0.0
+        self._needed = False
+        self._left: Sequence[Prepared] = self._of_earlier_processes()
 
     def follow(self, config: Config) -> None:
         """Offer what the inventory has of the resources with `api: dra`."""
-        if self._driver is None and self._is_needed(config):
+        offered = any(resource.api == "dra" for resource in config.resources)
+        self._needed = offered or bool(self._left)
+        if self._driver is None and self._needed:
             self._start(config)
         if self._driver is None:
             return
+        self._left = ()  # it knows them
         self._driver.follow(config)
         if config.dra is not None and config.dra.driver != self._driver.name:
             name = self._driver.name
@@ -62,13 +68,33 @@ class Dynamic:
         else:
             self._say("")
 
+    @property
+    def prepared(self) -> Sequence["Prepared"]:
+        """The claims that have something, whoever prepared them."""
+        return self._driver.prepared if self._driver is not None else self._left
+
     def held(self) -> Mapping[str, str]:
         """The devices that claims have, and the resource of each."""
-        return self._driver.held() if self._driver is not None else _NOTHING
+        if not self.prepared:
+            return _NOTHING
+        from device_plugin.dra.checkpoint import held  # noqa: PLC0415 - see above
 
-    def claims(self) -> Mapping[str, Sequence[str]]:
+        return held(self.prepared)
+
+    def holders(self) -> Mapping[str, Sequence[str]]:
         """Namespace and name of the claims that have each device."""
-        return self._driver.claims() if self._driver is not None else {}
+        if not self.prepared:
+            return {}
+        from device_plugin.dra.checkpoint import holders  # noqa: PLC0415
+
+        return holders(self.prepared)
+
+    @property
+    def standing(self) -> tuple[bool, bool] | None:
+        """Whether the kubelet knows the driver, the cluster the devices; None: no need of it."""
+        if self._driver is not None:
+            return self._driver.registered, self._driver.in_step
+        return (False, False) if self._needed else None
 
     @property
     def folders(self) -> Sequence[str]:
@@ -95,14 +121,26 @@ class Dynamic:
         if self._driver is not None:
             self._driver.stop()
 
-    def _is_needed(self, config: Config) -> bool:
-        if config.dra is None:
-            return False
-        offered = any(resource.api == "dra" for resource in config.resources)
-        return offered or (self._place.state_dir / _CLAIMS).exists()
+    def _of_earlier_processes(self) -> Sequence["Prepared"]:
+        """The claims in the state folder: their devices are taken, whatever the config says."""
+        if not (self._place.state_dir / _CLAIMS).exists():
+            return ()
+        from device_plugin.dra.checkpoint import Checkpoint, Unusable  # noqa: PLC0415
+
+        try:
+            return list(Checkpoint(self._place.state_dir).claims.values())
+        except Unusable as why:
+            self._say(str(why))
+            return ()
 
     def _start(self, config: Config) -> None:
         now = time.monotonic()
+        if config.dra is None:
+            names = sorted({claim.driver for claim in self._left})
+            self._say(
+                f"{len(self._left)} claims of {', '.join(names)} are prepared, and the config has"
+                " no `dra`: put it back until they are gone"
+            )
         if config.dra is None or now < self._try_at:
             return
         from device_plugin.dra.driver import CannotServe, Driver  # noqa: PLC0415 - see above
@@ -128,4 +166,4 @@ class Dynamic:
         if problem != self._problem:
             self._problem = problem
             if problem:
-                _log.error("nothing is offered by DRA", reason=problem)
+                _log.error("not all is well with DRA", reason=problem)

@@ -40,12 +40,13 @@ class Exposition:
 def _devices(pages: "Pages") -> Iterator["Metric"]:
     servers = pages.servers()
     names = [server.resource for server in servers]
-    offered = [(name, pages.inventory.snapshot(name)) for name in names]
-    offered += [(name, pages.claimable.snapshot(name)) for name in pages.claimable.resources]
+    claimable = pages.claimable
+    offered = [(name, pages.listed(name)) for name in names]
+    offered += [(name, list(claimable.snapshot(name).devices)) for name in claimable.resources]
     health = {(name, health): 0 for name, _ in offered for health in HEALTHS}
     disabled = {(name,): 0 for name, _ in offered}
-    for name, snapshot in offered:
-        for one in snapshot.devices:
+    for name, devices in offered:
+        for one in devices:
             health[name, one.health] += one.device.replicas
             if one.present and one.device.id in pages.disabled.reasons:
                 disabled[name,] += one.device.replicas
@@ -87,7 +88,13 @@ def _devices(pages: "Pages") -> Iterator["Metric"]:
     )
     latest = pages.pods.latest
     held = {(name,): len(latest.held(name)) for name in names} if latest is not None else {}
-    claimed = {(name,): 0 for name in pages.claimable.resources}
+    if (standing := pages.dynamic.standing) is not None:
+        registered, in_step = standing
+        text = "1 while the kubelet has claims prepared by this driver."
+        yield gauge("dra_registered", text, [], {(): registered})
+        text = "1 while the cluster's ResourceSlices are what the node offers."
+        yield gauge("dra_slices_in_step", text, [], {(): in_step})
+    claimed = {(name,): 0 for name in claimable.resources}
     for resource in pages.dynamic.held().values():
         claimed[resource,] = claimed.get((resource,), 0) + 1
     yield gauge("claimed_devices", "Devices that claims have, by DRA.", ["resource"], claimed)

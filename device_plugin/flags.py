@@ -196,6 +196,10 @@ def without_pods(parser: argparse.ArgumentParser) -> None:
     switch(parser, "--without-pods", "leave out the trial Pods, each of which takes a device")
 
 
+def only_classes(parser: argparse.ArgumentParser) -> None:
+    switch(parser, "--only-classes", "nothing but the DeviceClasses, of resources with `api: dra`")
+
+
 def deployment(parser: argparse.ArgumentParser) -> None:
     flag(
         parser,

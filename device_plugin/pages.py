@@ -101,16 +101,28 @@ class Pages:
             "name": name,
             "registered": server.registered,
             "problem": server.problem,
-            "devices": [self._device(name, one) for one in self.inventory.snapshot(name).devices],
+            "devices": [self._device(name, one) for one in self.listed(name)],
         }
+
+    def listed(self, resource: str) -> list[Listed]:
+        """What the kubelet is told of a resource, as far as it says anything to people.
+
+        Of one that moved to DRA that is what containers have of it: the rest only waits for its
+        grace to end, and is listed by DRA.
+        """
+        devices = list(self.inventory.snapshot(resource).devices)
+        if resource not in self.claimable.resources:
+            return devices
+        held = self.upkeep.held(resource)
+        return [one for one in devices if not held.isdisjoint(one.device.replica_ids)]
 
     def _claimed(self, resource: str) -> dict[str, object]:
         """A resource that is offered by DRA."""
-        problems, claims = self.dynamic.problems, self.dynamic.claims()
+        problems, claims = self.dynamic.problems, self.dynamic.holders()
         return {
             "name": resource,
             "registered": not problems,
-            "problem": "; ".join(problems),
+            "problem": "; ".join(f"DRA: {problem}" for problem in problems),
             "devices": [
                 {**self._device(resource, one), "claims": claims.get(one.device.id, [])}
                 for one in self.claimable.snapshot(resource).devices

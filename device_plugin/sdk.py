@@ -63,9 +63,9 @@ class Kind(msgspec.Struct, Generic[_Settings], frozen=True):
     """A kind of device.
 
     settings: what the file says below the kind's key: str, int, bool, float (a duration in
-    seconds), Literal, tuple[X, ...], dict[str, X] and further Structs; `| None` where there is a
-    default. Its docstring, and strings below its fields, go into the JSON Schema. Where they do not
-    fit together, its `__post_init__` raises ValueError with what to do.
+    seconds), Literal, tuple[X, ...], dict[str, X] and further Structs, or one of these and None.
+    Its docstring, and strings below its fields, go into the JSON Schema. Where they do not fit
+    together, its `__post_init__` raises ValueError with what to do.
 
     find: called at each look, on the thread that waits for events: it answers at once and never
     waits. What it looks up through its `Look` below /dev is watched. A device that is no longer

@@ -6,12 +6,14 @@ Runs on the daemon's loop; only `suspect` is called from elsewhere.
 import re
 import time
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from itertools import islice
 
 import msgspec
 import structlog
 
 from device_plugin.cdi import Specs
+from device_plugin.claimable import offer, retire, unclaimed
 from device_plugin.config import Config
 from device_plugin.device import ID_LIMIT, Candidate, split_replica
 from device_plugin.discovery import Discovered, discover
@@ -19,7 +21,7 @@ from device_plugin.discovery.program import Answers
 from device_plugin.health import check_moved
 from device_plugin.host import Host, Look
 from device_plugin.inventory import Inventory
-from device_plugin.listing import HELD_BY_PLUGIN, Change, Listed, Update, merge
+from device_plugin.listing import Change, Listed, Update, merge
 from device_plugin.metrics import Metrics
 from device_plugin.podresources import Holdings
 from device_plugin.release import Releases
@@ -30,6 +32,25 @@ _MAX_HELD = 20_000  # IDs of one resource that the kubelet's word is taken for
 _ID = re.compile(f"[a-z0-9-]{{1,{ID_LIMIT}}}")  # what an ID of ours may look like
 
 _log = structlog.get_logger()
+
+
+class _Seen(msgspec.Struct, frozen=True):
+    """What one look came to, by resource, and who has which device.
+
+    holders: the resource through which a container has it; claimed: that of a claim.
+    """
+
+    look: Look
+    found: Mapping[str, Discovered]
+    found_before: Mapping[str, Discovered]  # by the config that this one replaces
+    holders: Mapping[str, str]
+    claimed: Mapping[str, str]
+
+    def dropped(self, resource: str) -> set[str]:
+        """The devices that are not found because the config has them no more."""
+        if self.found[resource].failures:  # nobody knows what it would have found
+            return set()
+        return _ids(self.found_before.get(resource)) - _ids(self.found[resource])
 
 
 class Upkeep:
@@ -79,74 +100,78 @@ class Upkeep:
         found = discover(look, config, self._answers)
         found_before = discover(look, before, self._answers) if before is not None else {}
         self._metrics.looked(time.monotonic() - started)
-        holders, claimed = self._holders(config), self._claimed()
+        seen = _Seen(look, found, found_before, self._holders(config), self._claimed())
+        by_cdi = {resource.name for resource in config.resources if resource.container.cdi}
         by_claims = {one.name for one in config.resources if one.api == "dra"}
-        for name in by_claims:
-            self._offer_claims(name, found.pop(name), holders)
         for name in self._claimable.resources:
             if name not in by_claims:
                 self._claimable.remove(name)
-            self._retire_claimable(name, config.removed_grace, claimed)
-        by_cdi = {resource.name for resource in config.resources if resource.container.cdi}
-        served = [*found, *self._inventory.resources, *self._handed_out.resources]
-        for name in dict.fromkeys(served):
-            discovered = found.get(name) or Discovered()
-            candidates = [
-                self._checked(look, _unclaimed(c, claimed), holders, name)
-                for c in discovered.candidates
-            ]
-            held = self._held(name)
-            if name in found:
-                dropped = _ids(found_before.get(name)) - _ids(discovered)
-            else:
-                dropped = {one.device.id for one in self._inventory.snapshot(name).devices}
-                dropped.update(split_replica(id_)[0] for id_ in held)
-            disabled = self._disabled.reasons
-            if name in by_cdi or name in self._specs.resources:
-                problem = self._write_spec(name, look, candidates, held, dropped)
-                if problem and name in by_cdi:  # else only containers of old would need it
-                    disabled = {c.device.id: problem for c in candidates} | dict(disabled)
-            update = self._inventory.replace(
-                name,
-                candidates,
-                held=held,
-                dropped=dropped,
-                disabled=disabled,
-                failed=next(iter(discovered.failures), ""),
-            )
-            self._metrics.discovery_failed(name, len(discovered.failures))
-            self._report(name, discovered.notes, update)
+        ours = [*self._inventory.resources, *self._handed_out.resources]
+        served = [name for name in found if name not in by_claims]
+        for name in by_claims:
+            self._guarded(name, partial(self._offer, name, seen, config.removed_grace))
+        for name in dict.fromkeys((*served, *ours)):
+            due = name in by_cdi
+            self._guarded(name, partial(self._replace, name, seen, by_claims, by_cdi=due))
         return look.folders
 
-    def _checked(
-        self, look: Look, candidate: Candidate, holders: Mapping[str, str], resource: str
-    ) -> Candidate:
-        holder = holders.get(candidate.device.id, resource)
-        return check_moved(look, _free(candidate, holder, resource), self._handed_out)
+    def _guarded(self, resource: str, step: Callable[[], None]) -> None:
+        """One resource must not stop the others."""
+        try:
+            step()
+        except Exception:  # noqa: BLE001 - a bug
+            _log.exception("looking at a resource failed unexpectedly", resource=resource)
 
-    def _offer_claims(
-        self, resource: str, discovered: Discovered, holders: Mapping[str, str]
+    def _replace(
+        self, name: str, seen: "_Seen", by_claims: Collection[str], *, by_cdi: bool
     ) -> None:
-        """Take what claims may have: not what a container has through the device plugin."""
+        """Tell the kubelet of a resource; one that claims may have is dropped from its lists."""
+        discovered = Discovered() if name in by_claims else seen.found.get(name) or Discovered()
         candidates = [
-            msgspec.structs.replace(c, problem=HELD_BY_PLUGIN) if c.device.id in holders else c
+            check_moved(
+                seen.look,
+                _free(unclaimed(c, seen.claimed), seen.holders.get(c.device.id, name), name),
+                self._handed_out,
+            )
             for c in discovered.candidates
         ]
-        update = self._claimable.replace(
-            resource,
+        held, disabled = self._held(name), self._disabled.reasons
+        if name in by_claims or name not in seen.found:
+            dropped = {one.device.id for one in self._inventory.snapshot(name).devices}
+            dropped.update(split_replica(id_)[0] for id_ in held)
+        else:
+            dropped = seen.dropped(name)
+        if by_cdi or name in self._specs.resources:
+            problem = self._write_spec(name, seen.look, candidates, held, dropped)
+            if problem and by_cdi:  # else only containers of old would need it
+                disabled = {c.device.id: problem for c in candidates} | dict(disabled)
+        update = self._inventory.replace(
+            name,
             candidates,
-            disabled=self._disabled.reasons,
-            failed=next(iter(discovered.failures), ""),
+            held=held,
+            dropped=dropped,
+            disabled=disabled,
+            failed=discovered.failure,
         )
-        self._metrics.discovery_failed(resource, len(discovered.failures))
-        self._report(resource, discovered.notes, update)
+        self._metrics.discovery_failed(name, len(discovered.failures))
+        self._report(name, discovered.notes, update)
 
-    def _retire_claimable(self, resource: str, grace: float, claimed: Mapping[str, str]) -> None:
-        """Take absent devices off the slices that no claim has, after the grace."""
-        until = time.time() - grace
-        listed = self._claimable.snapshot(resource).devices
-        absent = [one for one in listed if not one.present and one.since < until]
-        self._claimable.forget(resource, {one.device.id for one in absent} - claimed.keys())
+    def _offer(self, name: str, seen: "_Seen", grace: float) -> None:
+        """Offer a resource to claims."""
+        discovered = seen.found[name]
+        update = offer(
+            self._claimable,
+            name,
+            discovered.candidates,
+            holders=seen.holders,
+            claimed=seen.claimed,
+            dropped=seen.dropped(name),
+            disabled=self._disabled.reasons,
+            failed=discovered.failure,
+        )
+        retire(self._claimable, name, grace, seen.claimed)
+        self._metrics.discovery_failed(name, len(discovered.failures))
+        self._report(name, discovered.notes, update)
 
     def _write_spec(
         self,
@@ -187,6 +212,10 @@ class Upkeep:
     def suspect(self, resource: str, id_: str) -> None:
         """The kubelet asked for a device that is not ours."""
         self._accuse(resource, self.foreign.get(resource, frozenset()) | {id_})
+
+    def held(self, resource: str) -> frozenset[str]:
+        """The IDs that containers have of a resource, or may have; callable from any thread."""
+        return frozenset(self._held(resource))
 
     def _held(self, resource: str) -> dict[str, tuple[int, ...]]:
         """IDs that containers have of us, or may have, and their NUMA nodes."""
@@ -297,13 +326,6 @@ def _free(candidate: Candidate, holder: str, resource: str) -> Candidate:
     if holder == resource:
         return candidate
     return msgspec.structs.replace(candidate, problem=f"a container holds it through {holder}")
-
-
-def _unclaimed(candidate: Candidate, claimed: Mapping[str, str]) -> Candidate:
-    """Fail a device that a claim has, by DRA."""
-    if candidate.device.id not in claimed:
-        return candidate
-    return msgspec.structs.replace(candidate, problem="a claim holds it")
 
 
 def _ids(discovered: Discovered | None) -> set[str]:

@@ -7,7 +7,15 @@ from typing import Any
 import yaml
 from msgspec import UNSET, inspect
 
-from device_plugin.config.added import AddedSelector, Chosen, Unfit, kind_names, load
+from device_plugin.config.added import (
+    AddedSelector,
+    Broken,
+    Chosen,
+    Unfit,
+    call,
+    kind_names,
+    load,
+)
 from device_plugin.config.compose import place_of
 from device_plugin.config.problem import Report, Where, foreign, listed, near, show, there
 from device_plugin.config.scalars import NOT_YET, SCALAR_TAGS, Wrong, named, quoted, scalar, string
@@ -112,12 +120,15 @@ class _Decoder:
                 self._report.at(where, f"`{key}` is missing{_of(where)}")
 
     def _made(self, kind: inspect.StructType, values: dict[str, Any], where: Where) -> Any:  # noqa: ANN401
+        if not hasattr(kind.cls, "__post_init__"):
+            return kind.cls(**values)
+        if self._report.inside(where):  # an added kind's: it counts on what is not there
+            return UNSET
         try:
             return kind.cls(**values)
-        except Exception as error:  # the `__post_init__` of an added kind
-            if self._report.inside(where):  # it may well be because of that
-                return UNSET
-            raise Wrong(f"{_label(where)}: {show(str(error))}") from error
+        except ValueError as error:
+            text = show(str(error), 200) or "its kind refuses this without a word"
+            raise Wrong(f"{_label(where)}: {text}") from error
 
     def _added(self, name: str, node: yaml.Node, where: Where) -> Iterator[Chosen]:
         """Read a selector of a kind that a package adds."""
@@ -126,7 +137,12 @@ class _Decoder:
         except Unfit as why:
             self._report.at(where, str(why), key=True)
             return
-        settings = self.value(node, inspect.type_info(kind.settings), where)
+        due = inspect.type_info(kind.settings)
+        try:
+            settings = call(lambda: self.value(node, due, where))
+        except Broken as why:
+            self._report.at(where, f"the kind `{name}` of {package} cannot read this: {why}")
+            settings = UNSET
         yield Chosen(name, package, kind, settings)
 
     def _dict(self, node: yaml.MappingNode, kind: inspect.DictType, where: Where) -> Any:  # noqa: ANN401

@@ -64,11 +64,13 @@ def structs(kind: inspect.Type) -> Iterator[inspect.StructType]:
 
 def alternatives(kind: inspect.Type) -> list[inspect.Type]:
     """The types that a value may have; nothing may be null."""
-    if isinstance(kind, inspect.Metadata):  # a description, of an added kind
-        return alternatives(kind.type)
-    if not isinstance(kind, inspect.UnionType):
-        return [kind]
-    return [one for one in kind.types if not isinstance(one, inspect.NoneType)]
+    match kind:
+        case inspect.Metadata(type=inner):  # a description, of an added kind
+            return alternatives(inner)
+        case inspect.UnionType(types=kinds):
+            some = [one for one in kinds if not isinstance(one, inspect.NoneType)]
+            return [inner for one in some for inner in alternatives(one)]
+    return [kind]
 
 
 def _default(field: inspect.Field) -> object:

@@ -159,9 +159,9 @@ def _sorted(found: Iterable[_Found]) -> list[_Found]:
     return sorted(found, key=lambda one: (one.file, one.place))
 
 
-def show(text: str) -> str:
+def show(text: str, limit: int = _SHOWN) -> str:
     """Cut and escape what a file holds, for a message of one line."""
-    short = text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+    short = text if len(text) <= limit else text[: limit - 3] + "..."
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in short
     )

@@ -155,6 +155,7 @@ def _given(node: ScalarNode) -> str:
 def _within(number: int, low: float | None, high: float | None, label: str) -> int:
     if (low is not None and number < low) or (high is not None and number > high):
         limits = f"at least {low}" if high is None else f"{low} to {high}"
+        limits = f"at most {high}" if low is None else limits
         raise Wrong(f"{label} must be {limits}, not {number}")
     return number
 
@@ -198,6 +199,8 @@ def _literal(node: ScalarNode, kind: inspect.LiteralType, label: str) -> str | i
                 return value
             if node.value == str(value) and tag == "int":
                 raise Wrong(f"{label} must be the number {value}; remove the quotes")
+            if node.value == str(value):
+                raise Wrong(f"{_misread(node)}; quote it: {quoted(str(value))}")
     meant = near(node.value, [str(value) for value in kind.values])
     hint = f"; did you mean {meant}?" if meant else ""
     raise Wrong(f"{label} must be {named(kind)}, not {_given(node)}{hint}")

@@ -115,6 +115,9 @@ def _scalar(kind: inspect.Type) -> Schema:
             return {"enum": list(values)}
         case inspect.BoolType():
             return {"type": "boolean"}
+        case inspect.StrType(min_length=low, max_length=high, pattern=pattern):
+            bounds = {"minLength": low, "maxLength": high, "pattern": pattern}
+            return {"type": "string"} | {k: v for k, v in bounds.items() if v is not None}
     return {"type": "string"}
 
 
@@ -178,4 +181,4 @@ def _key(mapping: Described, key: Key, definitions: dict[str, Schema]) -> Schema
             made["default"] = scalars.duration(seconds)
         case str() | int():
             made["default"] = key.default
-    return {"description": key.text, **made}
+    return {"description": key.text, **made} if key.text else made

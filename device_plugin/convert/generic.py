@@ -35,6 +35,20 @@ _GLOB = frozenset("*?[")
 _PATH_KEYS = {"path", "mountPath", "permissions", "readOnly", "type", "limit", "optional"}
 
 
+def _usb_id(value: Foreign, key: str) -> str:
+    digits = text(value, f"`{key}` (quote it)").lower().removeprefix("0x")
+    if not re.fullmatch("[0-9a-f]{4}", digits):
+        raise Manual(f"`{key}` is not four hexadecimal digits: {show(digits)}")
+    return digits
+
+
+def _literal_glob(value: Foreign, key: str) -> str:
+    return re.sub(r"([*?\[])", r"[\1]", text(value, f"`{key}` (quote it)"))
+
+
+_USB_KEYS = {"vendor": _usb_id, "product": _usb_id, "serial": _literal_glob}
+
+
 def is_config(document: Foreign) -> bool:
     return isinstance(document, dict) and isinstance(_devices(document), list)
 
@@ -88,7 +102,8 @@ def _draft(entry: Foreign, domain: str) -> Draft:
 
 
 def _several(groups: "list[_Group]") -> bool:
-    return len(groups) > 1 or any(node.varies for group in groups for node in group.nodes)
+    varies = any(node.varies for group in groups for node in group.nodes)
+    return varies or len(groups) > 1 or any("usb" in group.selector for group in groups)
 
 
 def _mounts(groups: "list[_Group]") -> list[dict[str, Foreign]]:
@@ -127,18 +142,38 @@ class _Group:
     def __init__(self, group: Foreign) -> None:
         group = mapping(group, "a group")
         self.notes = unknown_keys(group, {"paths", "usb", "count"}, "a group")
-        if group.get("usb"):
-            raise Manual(
-                "this version has no `usb`: for a serial stick select its link in"
-                " /dev/serial/by-id, for others a link that a udev rule makes"
-            )
-        paths = [self._read(path) for path in listing(group.get("paths"), "`paths`")]
         self.count = number(group.get("count", 1), "`count`") or 1
+        self.nodes: list[_Path] = []
+        self.mounts: list[dict[str, Foreign]] = []
+        if group.get("usb"):
+            if group.get("paths"):
+                raise Manual("a group has `paths` and `usb`: make two of it")
+            self.selector = self._usb(listing(group["usb"], "`usb`"))
+            return
+        paths = [self._read(path) for path in listing(group.get("paths"), "`paths`")]
         self.nodes = [path for path in paths if not path.is_mount]
         self.mounts = [self._mount(path) for path in paths if path.is_mount]
         if not paths:
             raise Manual("a group has no paths")
         self.selector = self._selector() if self.nodes else self._virtual()
+
+    def _usb(self, sticks: list[Foreign]) -> dict[str, Foreign]:
+        if len(sticks) > 1:
+            raise Manual(
+                "a group of several `usb` is one device there, with the nodes of all: here each"
+                " stick is a device; make a resource of each"
+            )
+        stick = mapping(sticks[0], "an item of `usb`")
+        self.notes += unknown_keys(stick, set(_USB_KEYS), "an item of `usb`")
+        self.notes.append(
+            "there all sticks that match are one device, here each is one; the container gets the"
+            " node in /dev/bus/usb: drop `nodes` to give it those of drivers, such as ttyUSB0"
+        )
+        wanted = {key: read(stick[key], key) for key, read in _USB_KEYS.items() if stick.get(key)}
+        if not wanted:
+            raise Manual("an item of `usb` names neither vendor nor product")
+        replicas = {"replicas": self.count} if self.count > 1 else {}
+        return {"usb": wanted, "nodes": [{"subsystem": "usb"}], **replicas}
 
     def _read(self, path: Foreign) -> _Path:
         path = mapping(path, "a path")

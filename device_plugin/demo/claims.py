@@ -6,6 +6,7 @@ Nobody schedules here: the demo chooses a device that fits, as the scheduler wou
 import sys
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from device_plugin.testing.apiserver import ApiServer, allocated_claim, result
 
 _NODE, _DRIVER, _CLAIM = "node-1", "gpu.example.com", "large-gpu"
 _WANTED = "40Gi"
-_EXTRA = "demo --dra needs the extra `kubernetes`: pip install 'device-plugin[kubernetes]'"
+_EXTRA = "demo --dra needs the extra `kubernetes`: pip install '.[kubernetes]' in this folder"
 _CONFIG = """\
 version: 1
 dra: {{driver: gpu.example.com}}
@@ -143,7 +144,7 @@ class _Show(Steps):
             self.title(title)
             started = time.monotonic()
             act()
-            self._cluster.wait_for(lambda _, due=tainted: bool(self._taints()) == due, timeout=10)
+            self._cluster.wait_for(partial(self._is_tainted, tainted), timeout=10)
             told = (time.monotonic() - started) * 1000
             what = f"tainted: {', '.join(self._taints())}" if tainted else "free of taints again"
             indented(f"after {told:.0f} ms its device is {what}")
@@ -170,6 +171,9 @@ class _Show(Steps):
     def _devices(self) -> list[dict[str, Any]]:
         slices = self._cluster.slices(_DRIVER)
         return [device for one in slices for device in one["spec"].get("devices", ())]
+
+    def _is_tainted(self, due: bool, _: ApiServer) -> bool:  # noqa: FBT001 - a fact
+        return bool(self._taints()) == due
 
     def _taints(self) -> list[str]:
         return [

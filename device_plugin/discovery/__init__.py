@@ -15,6 +15,7 @@ import msgspec
 from device_plugin.config import AddedSelector, Config, Resource, Selector
 from device_plugin.device import Candidate, Found, Lost
 from device_plugin.discovery import added, gpu, path, pci, program, usb, vfio, virtual
+from device_plugin.discovery.added import Failed
 from device_plugin.discovery.program import Answers
 from device_plugin.host import Look, shown
 
@@ -38,6 +39,11 @@ class Discovered(msgspec.Struct):
     selectors: list[Found] = []
     failures: list[str] = []  # of selectors: a bug, of ours or of an added kind
 
+    @property
+    def failure(self) -> str:
+        """The first one; empty without any."""
+        return next(iter(self.failures), "")
+
 
 def discover(look: Look, config: Config, answers: Answers | None = None) -> dict[str, Discovered]:
     """Ask every selector; by resource, in file order.
@@ -58,7 +64,7 @@ def _discover(
         try:
             found = _find(look, resource, index, answers)
         except Exception as error:  # noqa: BLE001 - one bad selector must not stop the others
-            found = Found(note=_failure(resource.devices[index], index, error))
+            found = Found(note=_failure(index, error))
             discovered.failures.append(found.note)
         if found.note:
             discovered.notes.append(found.note)
@@ -79,14 +85,13 @@ def _discover(
     return discovered
 
 
-def _failure(selector: Selector, index: int, error: Exception) -> str:
+def _failure(index: int, error: Exception) -> str:
     """Say what failed, and to whom it is news."""
+    if isinstance(error, Failed):
+        return str(error)
     *_, last = traceback.extract_tb(error.__traceback__)
-    said = f"{error!r} ({os.path.basename(last.filename)}, line {last.lineno})"
-    if not isinstance(selector, AddedSelector):
-        return f"devices[{index}] failed, please report: {said}"
-    chosen = selector.added[0]
-    return f"the kind {chosen.name} of {chosen.package} failed, tell its makers: {said}"
+    place = f"{os.path.basename(last.filename)}, line {last.lineno}"
+    return f"devices[{index}] failed, please report: {error!r} ({place})"
 
 
 def _find(look: Look, resource: Resource, index: int, answers: Answers) -> Found:

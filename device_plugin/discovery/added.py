@@ -1,33 +1,56 @@
 """Devices of a kind that another package adds."""
 
-from itertools import islice
-
 from device_plugin.config import AddedSelector, Chosen
-from device_plugin.config.added import OURS
+from device_plugin.config.added import Broken, call
 from device_plugin.device import Found, device_id
 from device_plugin.discovery import described, match
 from device_plugin.host import Look, Unusable, shown
 from device_plugin.sdk import Device
 
-_MOST = 10_000  # devices
-_LONGEST = 253  # characters of an ID
+
+class Failed(Exception):  # noqa: N818 - a package's, told to people
+    """What a kind did instead of finding devices: a whole sentence."""
 
 
 def find(look: Look, selector: AddedSelector) -> Found:
-    """Every device that the kind finds. Raises whatever it raises, and ValueError for nonsense."""
+    """Every device that the kind finds. Raises Failed."""
     chosen = selector.added[0]
+    devices: list[Device] = []
     try:
-        devices = list(islice(chosen.kind.find(look, chosen.settings), _MOST + 1))
-    except Unusable as why:  # a folder of its driver, which is not loaded
-        return Found(note=f"{match.title(selector)} finds nothing: {shown(why.path)} {why}")
-    if len(devices) > _MOST:
-        raise ValueError(f"it found more than {_MOST} devices")
-    for one in devices:
-        _check(one, chosen)
-    described.check(devices)
+        call(lambda: _collect(devices, look, chosen))
+    except Broken as why:
+        missing = why.__cause__
+        if not isinstance(missing, Unusable) or devices:
+            raise _failed(chosen, str(why)) from why
+        # A folder of its driver, which is not loaded.
+        return Found(note=f"{match.title(selector)} finds nothing: {_missing(missing)}")
+    try:
+        described.check(devices)
+        for one in devices:
+            _check(one, chosen)
+    except (TypeError, ValueError) as why:
+        raise _failed(chosen, str(why)) from why
     return match.sift(
         described.matches(look, selector, devices, lambda id_: _named(chosen, id_)), selector
     )
+
+
+def _collect(devices: list[Device], look: Look, chosen: Chosen) -> None:
+    found = chosen.kind.find(look, chosen.settings)
+    if not hasattr(found, "__iter__"):
+        raise TypeError(f"find returned a {type(found).__name__}; return or yield Devices")
+    for one in found:
+        devices.append(one)
+        if len(devices) > described.MOST:
+            return
+
+
+def _missing(why: Unusable) -> str:
+    return f"{shown(why.path)} {why}" if isinstance(why.path, str) else str(why)
+
+
+def _failed(chosen: Chosen, why: str) -> Failed:
+    return Failed(f"the kind {chosen.name} of {chosen.package} failed, tell its makers: {why}")
 
 
 def _named(chosen: Chosen, id_: str) -> str:
@@ -37,16 +60,11 @@ def _named(chosen: Chosen, id_: str) -> str:
 
 
 def _check(device: Device, chosen: Chosen) -> None:
-    """What Python does not check by itself."""
-    if not isinstance(device, Device):
-        raise TypeError(f"it found a {type(device).__name__}, which is no device_plugin.sdk.Device")
-    if not isinstance(device.id, str) or not 1 <= len(device.id) <= _LONGEST:
-        raise ValueError(f"the id {device.id!r} is not 1 to {_LONGEST} characters")
-    attributes = {**OURS, **chosen.kind.attributes}
+    """The attributes are those that the kind declares."""
     for name, value in device.attributes.items():
-        due = attributes.get(name)
+        due = chosen.kind.attributes.get(name)
         if due is None:
             raise ValueError(f"{device.id}: `{name}` is not among the attributes of its kind")
         if type(value) is not due:
-            what = f"{type(value).__name__}, and should be {due.__name__}"
+            what = f"a {type(value).__name__}, and should be a {due.__name__}"
             raise TypeError(f"{device.id}: the attribute `{name}` is {what}")

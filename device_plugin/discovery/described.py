@@ -1,14 +1,15 @@
 """Devices as programs (`exec`) and added kinds describe them: checked, and made candidates."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from msgspec import structs
 
 from device_plugin import device as own
-from device_plugin.attribute import Attribute
+from device_plugin.attribute import Quantity, Version
 from device_plugin.config import Selector, names
+from device_plugin.config.problem import show
 from device_plugin.device import Candidate
 from device_plugin.discovery import match, sysfs
 from device_plugin.discovery.match import Match
@@ -16,47 +17,113 @@ from device_plugin.host import Entry, Look, Unusable
 from device_plugin.sdk import Device, Node
 from device_plugin.template import escape
 
+MOST = 10_000  # devices
+_LONGEST, _LONGEST_ID, _LONGEST_PATH = 256, 253, 4096  # characters
+_MOST_NODES, _MOST_ATTRIBUTES = 256, 64
+_MOST_NUMA, _HIGHEST_NUMA = 64, 1023
+
 
 def check(devices: Sequence[Device]) -> None:
-    """Raise ValueError, with where and what, if they cannot be taken as they are."""
+    """Raise ValueError, with what to mend, if they cannot be taken as they are."""
+    if len(devices) > MOST:
+        raise ValueError(f"there are more than {MOST} devices")
     for index, one in enumerate(devices):
         if message := next(_mistakes(one), None):
-            raise ValueError(f"{message} - at `$.devices[{index}]`")
+            raise ValueError(f"devices[{index}]: {message}")
     [(id_, times)] = Counter(one.id for one in devices).most_common(1) or [("", 0)]
     if times > 1:
-        raise ValueError(f"the id `{id_}` is there {times} times")
+        raise ValueError(f"the id `{show(id_)}` is there {times} times")
 
 
-def _mistakes(one: Device) -> Iterator[str]:
-    for key, text in (("id", one.id), ("reason", one.problem)):
-        if message := _unprintable(text):
-            yield f"`{key}`: {message}"
+def _mistakes(one: object) -> Iterator[str]:
+    """Nothing is taken for granted: Python lets anything into a Device."""
+    if not isinstance(one, Device):
+        yield f"it is a {_type(one)}; make it a device_plugin.sdk.Device"
+        return
+    yield from _text("id", one.id, _LONGEST_ID)
+    if not one.id:
+        yield "`id` is empty"
+    yield from _text("problem", one.problem, _LONGEST)
+    yield from _text("sysfs", one.sysfs, _LONGEST_PATH)
+    if one.sysfs and (names.host_path(one.sysfs) or not one.sysfs.startswith("/sys/")):
+        yield f"`sysfs` is {show(one.sysfs)}; name a folder below /sys"
+    yield from _nodes(one.nodes)
+    yield from _numa(one.numa_nodes)
+    yield from _attributes(one.attributes)
+
+
+def _nodes(nodes: object) -> Iterator[str]:
+    if not isinstance(nodes, list | tuple):
+        yield f"`nodes` is a {_type(nodes)}; make it a list"
+        return
+    if len(nodes) > _MOST_NODES:
+        yield f"more than {_MOST_NODES} nodes"
     places: set[str] = set()
-    for node in one.nodes:
+    for index, node in enumerate(nodes):
+        if not isinstance(node, Node):
+            yield f"nodes[{index}] is a {_type(node)}; make it a device_plugin.sdk.Node"
+            return
+        for key in ("host_path", "to", "permissions"):
+            yield from _text(f"nodes[{index}].{key}", getattr(node, key), _LONGEST_PATH)
         place = node.to or node.host_path
-        message = _wrong_path(node.host_path) or _wrong_path(place)
+        message = names.path(node.host_path) or names.path(place)
         message = message or names.permissions(node.permissions)
         if message or place in places:
-            yield f"node `{node.host_path}`: {message or 'another one is at its place'}"
+            yield f"node `{show(node.host_path)}`: {message or 'another one is at its place'}"
         places.add(place)
-    for name, value in one.attributes.items():
+
+
+def _numa(numa_nodes: object) -> Iterator[str]:
+    if not isinstance(numa_nodes, list | tuple):
+        yield f"`numa_nodes` is a {_type(numa_nodes)}; make it a list"
+        return
+    if len(numa_nodes) > _MOST_NUMA:
+        yield f"more than {_MOST_NUMA} NUMA nodes"
+    for one in numa_nodes:
+        if type(one) is not int or not 0 <= one <= _HIGHEST_NUMA:
+            yield f"`numa_nodes` has {show(repr(one))}; they are 0 to {_HIGHEST_NUMA}"
+
+
+def _attributes(attributes: object) -> Iterator[str]:
+    if not isinstance(attributes, Mapping):
+        yield f"`attributes` is a {_type(attributes)}; make it a dict"
+        return
+    if len(attributes) > _MOST_ATTRIBUTES:
+        yield f"more than {_MOST_ATTRIBUTES} attributes"
+    for name, value in attributes.items():
+        yield from _text("an attribute's name", name, _LONGEST)
         if message := names.attribute(name) or _wrong(value):
-            yield f"attribute `{name}`: {message}"
+            yield f"attribute `{show(name)}`: {message}"
 
 
-def _unprintable(text: str) -> str | None:
-    return None if text.isprintable() else "there are unprintable characters in it"
+def _wrong(value: object) -> str | None:
+    match value:
+        case str():
+            up = ".." in value.split("/")  # it may become a part of a path
+            return "`..` would lead elsewhere in a path" if up else next(_text("it", value), None)
+        case bool():
+            return None
+        case int():
+            fits = -(2**63) <= value < 2**63
+            return None if fits else "the number does not fit 64 bits"
+        case Version() | Quantity():
+            made = type(value).parse(value.text) if isinstance(value.text, str) else None
+            return None if made == value else f"make it by {_type(value)}.parse"
+    return f"it is a {_type(value)}; take str, int, bool, Version or Quantity"
 
 
-def _wrong_path(path: str) -> str | None:
-    return names.path(path) or _unprintable(path)
+def _text(key: str, text: object, longest: int = _LONGEST) -> Iterator[str]:
+    if not isinstance(text, str):
+        yield f"`{key}` is a {_type(text)}; make it a str"
+        raise TypeError(key)  # nobody may go on with it
+    if len(text) > longest:
+        yield f"`{key}` has more than {longest} characters"
+    if not text.isprintable():
+        yield f"`{key}`: there are unprintable characters in it"
 
 
-def _wrong(value: Attribute) -> str | None:
-    if not isinstance(value, str):
-        return None
-    up = ".." in value.split("/")  # it may become a part of a path
-    return "`..` would lead elsewhere in a path" if up else _unprintable(value)
+def _type(value: object) -> str:
+    return type(value).__name__
 
 
 def matches(
@@ -73,7 +140,7 @@ def matches(
         attributes = dict(one.attributes)
         if hardware is not None:
             numa |= set(sysfs.numa_nodes(hardware))
-            attributes = match.said_by(hardware, attributes)
+            attributes |= match.said_by(hardware, {})
         device = own.Device(
             id_of(one.id),
             replicas=selector.replicas,
@@ -93,6 +160,8 @@ def _hardware(look: Look, folder: str) -> tuple[sysfs.Device | None, str]:
         entry = look.entry(folder)
     except Unusable as why:
         return None, f"{folder} {why}"
+    if not entry.is_folder or not entry.real.startswith("/sys/"):
+        return None, f"{folder} is no folder of a device"
     return sysfs.Device(look, entry.real), ""
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from device_plugin.attribute import Attribute
 from device_plugin.config import AddedSelector, Selector
+from device_plugin.config.scalars import duration
 from device_plugin.device import Candidate, Found, Lost
 from device_plugin.discovery import sysfs
 from device_plugin.discovery.where import mismatch, said
@@ -69,8 +70,23 @@ def title(selector: Selector) -> str:
 
 
 def _written(kind: str, keys: Mapping[str, object]) -> str:
-    values = (f"{key}: {said(str(value))}" for key, value in keys.items())
-    return f"{kind}: {{{', '.join(values)}}}"
+    return f"{kind}: {_value(dict(keys))}"
+
+
+def _value(value: object) -> str:
+    """Write a value as the file has it."""
+    match value:
+        case dict():
+            return f"{{{', '.join(f'{key}: {_value(one)}' for key, one in value.items())}}}"
+        case tuple():
+            return f"[{', '.join(map(_value, value))}]"
+        case msgspec.Struct():
+            return _value(asked(value))
+        case float():
+            return duration(value)
+        case bool():
+            return str(value).lower()
+    return said(str(value))
 
 
 def asked(wanted: msgspec.Struct) -> dict[str, Any]:

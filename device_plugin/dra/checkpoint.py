@@ -75,6 +75,20 @@ class _File(msgspec.Struct):
     claims: tuple[Prepared, ...]
 
 
+def held(claims: Iterable[Prepared]) -> dict[str, str]:
+    """The devices that claims have, and the resource of each; not those only looked on."""
+    return {one.device: one.resource for c in claims for one in c.devices if not one.admin}
+
+
+def holders(claims: Iterable[Prepared]) -> dict[str, list[str]]:
+    """Namespace and name of the claims that have each device."""
+    found: dict[str, list[str]] = {}
+    for claim in claims:
+        for device in dict.fromkeys(one.device for one in claim.devices if not one.admin):
+            found.setdefault(device, []).append(f"{claim.namespace}/{claim.name}")
+    return found
+
+
 class Checkpoint:
     """The claims that are prepared. Whoever writes takes care that nobody else does."""
 

@@ -14,7 +14,7 @@ import structlog
 
 from device_plugin.allocation import Refused
 from device_plugin.dra.allocated import Allocated, ClaimRef, allocated
-from device_plugin.dra.checkpoint import Checkpoint, Extras, Given, Prepared
+from device_plugin.dra.checkpoint import Checkpoint, Extras, Given, Prepared, held
 from device_plugin.dra.cluster import ApiError, Cluster
 from device_plugin.dra.devices import Chosen, Index, check_free, given, index
 from device_plugin.dra.edits import edits, extras, still
@@ -65,12 +65,7 @@ class Claims:
 
     def held(self) -> Mapping[str, str]:
         """The devices that claims have, and the resource of each; not those only looked on."""
-        return {
-            one.device: one.resource
-            for claim in self.prepared
-            for one in claim.devices
-            if not one.admin
-        }
+        return held(self.prepared)
 
     def prepare(
         self, claims: Iterable[ClaimRef], wanted: Callable[[], bool] = lambda: True

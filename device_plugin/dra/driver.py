@@ -4,11 +4,11 @@ Made only where a resource is offered by DRA, or a claim of an earlier process i
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from device_plugin.config import Config, Dra
-from device_plugin.dra.checkpoint import Unusable
+from device_plugin.dra.checkpoint import Prepared, Unusable
 from device_plugin.dra.claims import Claims
 from device_plugin.dra.cluster import ApiError, Cluster
 from device_plugin.dra.offer import Offer
@@ -23,7 +23,7 @@ class CannotServe(Exception):  # noqa: N818 - one line for the log and /readyz
 
 
 class Driver:
-    """Serves from construction to `stop`. Called on the daemon's loop, but for `held`."""
+    """Serves from its first `follow` to `stop`. What it says of itself any thread may ask."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Driver:
                 state_dir=state_dir,
                 cdi_dir=cdi_dir,
                 host=host,
-                changed=self._claims_changed(changed),
+                changed=changed,
             )
         except Unusable as why:
             raise CannotServe(str(why)) from None
@@ -76,6 +76,7 @@ class Driver:
         )
         unhealthy = config.dra.unhealthy if config.dra is not None else self._unhealthy
         if self._started and _same(offers, self._offers) and unhealthy == self._unhealthy:
+            self._service.wake()  # what links lead to may be another
             return
         self._offers, self._unhealthy = offers, unhealthy
         self._publisher.publish(offers, unhealthy)
@@ -85,17 +86,10 @@ class Driver:
             self._service.start()
         self._service.news()
 
-    def held(self) -> Mapping[str, str]:
-        """The devices that claims have, and the resource of each."""
-        return self._claims.held()
-
-    def claims(self) -> Mapping[str, Sequence[str]]:
-        """Namespace and name of the claims that have each device."""
-        found: dict[str, list[str]] = {}
-        for claim in self._claims.prepared:
-            for device in dict.fromkeys(one.device for one in claim.devices if not one.admin):
-                found.setdefault(device, []).append(f"{claim.namespace}/{claim.name}")
-        return found
+    @property
+    def prepared(self) -> Sequence[Prepared]:
+        """The claims that have something."""
+        return self._claims.prepared
 
     @property
     def folders(self) -> list[str]:
@@ -105,6 +99,16 @@ class Driver:
     def wake(self) -> None:
         """Look at the facts again."""
         self._service.wake()
+
+    @property
+    def registered(self) -> bool:
+        """Whether the kubelet has claims prepared by us."""
+        return self._service.registered
+
+    @property
+    def in_step(self) -> bool:
+        """Whether the cluster knows what there is."""
+        return not self._publisher.problem
 
     @property
     def problems(self) -> list[str]:
@@ -117,11 +121,6 @@ class Driver:
         """What is left out of the slices, and why."""
         return self._publisher.notes
 
-    @property
-    def idle(self) -> bool:
-        """Nothing is offered, and no claim has anything."""
-        return not self._offers and not self._claims.prepared
-
     def stop(self) -> None:
         """Take the sockets away; the slices stay, until the kubelet finds that nobody is back."""
         self._service.stop()
@@ -129,13 +128,6 @@ class Driver:
         if self._started:
             self._service.join()
         self._cluster.close()
-
-    def _claims_changed(self, changed: Callable[[], None]) -> Callable[[], None]:
-        def tell() -> None:
-            self._service.news()
-            changed()
-
-        return tell
 
 
 def _same(some: Sequence[Offer], others: Sequence[Offer]) -> bool:
@@ -148,13 +140,16 @@ def _same(some: Sequence[Offer], others: Sequence[Offer]) -> bool:
 
 def _cluster(node: str, kubeconfig: Path | None) -> Cluster:
     if not node:
-        raise CannotServe("`api: dra` needs --node-name: the name of this node in the cluster")
+        raise CannotServe(
+            "`api: dra` needs --node-name, this node's name in the cluster: in a Pod the component"
+            " manifests/components/dra (Helm: dra.enabled) gives it"
+        )
     try:
         from device_plugin.dra.client import connect  # noqa: PLC0415 - only here is it needed
     except ImportError as error:
         raise CannotServe(
-            f"`api: dra` needs the extra `kubernetes` ({error}): pip install"
-            " 'device-plugin[kubernetes]'"
+            f"`api: dra` needs the extra `kubernetes` ({error}): pip install '.[kubernetes]' in"
+            " this project's folder"
         ) from None
     try:
         return connect(kubeconfig)

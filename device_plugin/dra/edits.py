@@ -103,13 +103,7 @@ def _over(upper: Grant, lower: Grant) -> Grant:
 
 def _nodes(nodes: Iterable[Node], look: Look) -> Iterator[EditNode]:
     """Runtimes follow no links here, so the spec has the node itself."""
-    taken: dict[str, str] = {}  # what is where in the container
     for node in nodes:
-        if (other := taken.setdefault(node.to, node.host_path)) != node.host_path:
-            raise Refused(
-                f"{other} and {node.host_path} are both to be {node.to} in the container: ask for"
-                " one device, or put {index} into its `to` in the config"
-            )
         real = _real(node.host_path, look)
         yield EditNode(node.to, node.permissions, real if real != node.to else "")
 

@@ -13,7 +13,7 @@ the host's files by it, so only the class, which an admin makes, has mounts.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -23,8 +23,8 @@ from device_plugin.config import Container, Mount
 from device_plugin.config import container as rules
 from device_plugin.config.compose import compose
 from device_plugin.config.decode import decode
+from device_plugin.config.problem import Place, Report, Where
 from device_plugin.config.problem import Refused as Unreadable
-from device_plugin.config.problem import Report
 from device_plugin.dra.allocated import FROM_CLASS, Configuration
 
 KIND = "Container"
@@ -76,14 +76,27 @@ def _read(parameters: Any, driver: str, due: Any) -> Container:  # noqa: ANN401 
             raise Unreadable(f"`{key}` must be `{value}`{was}")
     if due is _OfClaim and "mounts" in rest:
         raise Unreadable("`mounts` is taken from a DeviceClass only: ask whoever runs the cluster")
-    report = Report(["parameters"])
+    report = _Report(["parameters"])
     # JSON is YAML, but for what no reader of YAML takes; then that is said.
     read: Any = decode(compose(json.dumps(rest, ensure_ascii=False)), report, _FILE, due)
     container = Container()
     if read is not None:
         container = Container(env=read.env, mounts=getattr(read, "mounts", ()))
         rules.check(container, (_FILE,), report, None)
-    problems = report.problems({})
-    if problems:
-        raise Unreadable("; ".join(problem.message for problem in problems[:3]))
+    if report.problems({}):
+        raise Unreadable("; ".join(report.messages[:3]))
     return container
+
+
+class _Report(Report):
+    """Says where by keys: there is no file whose lines anybody could count."""
+
+    def __init__(self, files: Sequence[str]) -> None:
+        super().__init__(files)
+        self.messages: list[str] = []
+
+    def add(self, where: Where, place: Place, message: str) -> None:
+        keys = [str(key) for key in where[1:]]
+        said = not keys or f"`{keys[-1]}`" in message
+        self.messages.append(message if said else f"{'.'.join(keys)}: {message}")
+        super().add(where, place, message)

@@ -23,6 +23,7 @@ from device_plugin.dra.sockets import Folders, Listener
 
 _CALLS = 64  # for claims, at once: each takes a thread, which may wait for the API server
 _REGISTRATION_CALLS = 2
+_PATIENCE = 10.0  # seconds with the kubelet, which looks once a second, before it is a problem
 _GRACE = 0.3  # seconds for calls in flight when a server stops
 _FIRST_DELAY, _LONGEST_DELAY = 0.05, 15.0  # seconds between attempts, doubling, with jitter
 _STALE = 60.0  # seconds between attempts to let go of claims of an earlier boot
@@ -89,7 +90,7 @@ class Service(threading.Thread):
         self._woken = threading.Event()
         self._stopping = False
         self._sockets: _Sockets | None = None
-        self._problem = "starting"
+        self._problem = self._said = "starting"
         self._failures = 0
         self._serve_at = 0.0
         self._stale_at = 0.0  # when claims of an earlier boot are asked for; none left: never
@@ -169,7 +170,21 @@ class Service(threading.Thread):
                 self._failures += 1
                 self._serve_at = now + _delay(self._failures)
                 return self._serve_at - now
-        self._say(_standing(self._sockets))
+        return self._judge(self._sockets, now)
+
+    def _judge(self, sockets: _Sockets, now: float) -> float | None:
+        """Say how the registration stands; nobody need read of a kubelet that takes its second."""
+        registration = sockets.registration
+        if registration.registered:
+            self._say("")
+        elif registration.error:
+            self._say(f"the kubelet refused: {registration.error}")
+        else:
+            problem = f"waiting for the kubelet: it has not taken {sockets.path} yet"
+            if (left := sockets.made + _PATIENCE - now) > 0:
+                self._problem = problem
+                return left
+            self._say(problem)
         return None
 
     def _made(self) -> _Sockets:
@@ -191,23 +206,14 @@ class Service(threading.Thread):
 
     def _say(self, problem: str) -> None:
         """Log how it stands, once for as long as it does."""
-        if problem == self._problem:
-            return
         self._problem = problem
+        if problem == self._said:
+            return
+        self._said = problem
         if problem:
             self._log.warning("driver not registered", reason=problem)
         else:
-            self._failures = 0
             self._log.info("driver registered")
-
-
-def _standing(sockets: _Sockets) -> str:
-    registration = sockets.registration
-    if registration.registered:
-        return ""
-    if registration.error:
-        return f"the kubelet refused: {registration.error}"
-    return f"waiting for the kubelet: it has not taken {sockets.path} yet"
 
 
 def _delay(failures: int) -> float:

@@ -38,7 +38,7 @@ spec:
 
 
 class Unfit(Exception):  # noqa: N818 - an answer for people
-    """Why there can be no ConfigMap of the config."""
+    """Why what was asked for cannot be made of the config."""
 
 
 class _Text(str):
@@ -77,6 +77,14 @@ def make(path: Path, config: Config, namespace: str, image: str, *, pods: bool) 
         *(_pods(config) if pods else ()),
     ]
     return "---\n".join(documents).rstrip("\n")
+
+
+def classes(config: Config) -> str:
+    """Make the DeviceClasses alone. Raises Unfit where there are none."""
+    found = dra.classes(config)
+    if not found:
+        raise Unfit("no resource has `api: dra`: write it into the config first, or into a copy")
+    return "---\n".join(dra.text_of(one, dra.driver(config)) for one in found).rstrip("\n")
 
 
 def warnings(image: str) -> list[str]:

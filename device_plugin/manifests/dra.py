@@ -18,7 +18,7 @@ _MOUNTS, _VOLUMES = "          volumeMounts:\n", "      volumes:\n"
 _CLASS = """\
 apiVersion: resource.k8s.io/v1
 kind: DeviceClass
-metadata: {{name: {name}}}
+metadata: {{name: {name}, labels: {{app.kubernetes.io/name: device-plugin}}}}
 spec:
   selectors:
     - cel:
@@ -68,9 +68,11 @@ class Class(NamedTuple):
 
 
 def driver(config: Config) -> str:
-    """The driver's name; empty if no resource needs it."""
-    by_claim = any(one.api == "dra" for one in config.resources)
-    return config.dra.driver if by_claim and config.dra is not None else ""
+    """The driver's name; empty if the config has none.
+
+    With a name all is prepared, be it that no resource goes by claims yet.
+    """
+    return config.dra.driver if config.dra is not None else ""
 
 
 def access(rbac: str, policy: str, namespace: str) -> list[str]:

@@ -2,16 +2,18 @@
 
 import json
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import dra
 import pytest
+from cluster.node import Process
 from cluster.places import KUBELET_ROOT
 from deployment import Deployment
 from kubectl import Kubectl, Object, TestPod, eventually
-from local import Node
+from local import Log, Node
 
 StartPod = Callable[..., TestPod]
 Figure = Callable[[str, object], None]
@@ -121,12 +123,14 @@ def _sockets() -> list[Path]:
 
 
 @pytest.mark.local_node
-def test_its_sockets_are_deleted(kubectl: Kubectl, driver: Deployment, held: TestPod) -> None:
-    before = _sockets()
-    for path in before:
+def test_its_sockets_are_deleted(driver: Deployment, held: TestPod, figure: Figure) -> None:
+    log, started = Log(), time.monotonic()
+    for path in _sockets():
         path.unlink()
     eventually(lambda: len(_sockets()) == 2, 30, _sockets)
-    driver.wait_ready()
+    figure("sockets deleted -> there again", time.monotonic() - started)
+    log.wait('Registered DRA plugin"', 30)
+    figure("sockets deleted -> registered again", time.monotonic() - started)
 
 
 def test_the_driver_is_rolled_out(
@@ -140,30 +144,49 @@ def test_the_driver_is_rolled_out(
     assert dra.prepared(driver) == 1
 
 
-def test_two_instances_of_the_driver(
-    kubectl: Kubectl, driver: Deployment, held: TestPod, start_pod: StartPod, figure: Figure
+@pytest.fixture
+def second(node: Node, tmp_path: Path) -> Iterator[Process]:
+    """A further daemon of the same driver, as a process on the node; `start` is the test's."""
+    process = Process("second-driver")
+    yield process
+    if process.outer is not None:
+        process.stop()
+    print(process.last_lines(100))
+
+
+@pytest.mark.local_node
+def test_a_second_instance_comes_and_the_first_leaves(
+    kubectl: Kubectl,
+    driver: Deployment,
+    held: TestPod,
+    *,
+    second: Process,
+    start_pod: StartPod,
+    tmp_path: Path,
 ) -> None:
-    """A rollout that starts the new one before it stops the old one."""
-    surge = {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
-    usual = {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
-    _patch(kubectl, driver, surge)
-    try:
-        first = driver.pod()["metadata"]["name"]
-        driver.restart()
-        both = eventually(lambda: len(_running(kubectl, driver)) == 2, 60, driver.log)
-        driver.wait_ready()
-        figure("two instances at once", both)
-        eventually(lambda: first not in _running(kubectl, driver), 60)
-        dra.wait_whole(kubectl)
-        assert dra.prepared(driver) == 1
-    finally:
-        _patch(kubectl, driver, usual)
-        driver.wait_ready()
-
-
-def _patch(kubectl: Kubectl, driver: Deployment, strategy: Object) -> None:
-    content = json.dumps({"spec": {"updateStrategy": strategy}})
-    kubectl("patch", "daemonset", "device-plugin", "-n", driver.namespace, "-p", content)
+    """Either may be asked about any claim. The first comes back, and the second leaves."""
+    before = dra.wait_whole(kubectl)
+    config = tmp_path / "config.yaml"
+    config.write_text(CONFIG[: CONFIG.index("  - name: example.com/licence")])
+    command = [sys.executable, "-m", "device_plugin", "run", f"--config={config}", "--http=off"]
+    command += [f"--state-dir={tmp_path / 'state'}", f"--node-name={kubectl.node()}"]
+    registered = Log()
+    second.start([*command, f"--kubeconfig={kubectl.kubeconfig}"])
+    registered.wait('Registered DRA plugin"')
+    assert len(_sockets()) == 4
+    pod = start_pod({}, claims=dra.by("any-gpu")).wait_running()
+    given = pod.report()["env"]["GPU"]
+    registered = Log()
+    driver.delete_pod()
+    driver.wait_ready()
+    registered.wait('Registered DRA plugin"')
+    second.stop()
+    eventually(lambda: len(_sockets()) == 2, 30, _sockets)
+    pod.restart()
+    assert pod.report()["env"]["GPU"] == given
+    pod.delete()  # by the first, which did not prepare it
+    dra.wait_prepared(driver, 1)
+    assert dra.wait_whole(kubectl) == before, "both say the same"
 
 
 def _running(kubectl: Kubectl, driver: Deployment) -> list[str]:

@@ -209,7 +209,7 @@ def test_parameters_of_class_and_claim(
     ("given", "names"),
     [
         ({"envs": {"MODE": "fast"}}, "envs"),
-        ({"env": {"MODE": 1}}, "MODE"),
+        ({"env": {"MODE": 1}}, "env.MODE"),
         ({"mounts": [{"host_path": "/etc", "path": "/host-etc"}]}, "mounts"),
     ],
     ids=["unknown-key", "wrong-type", "not-a-users"],

@@ -28,13 +28,14 @@ def kubelet(node, cluster):
 
 
 @pytest.fixture
-def start(node, cluster):
-    """Start the daemon with the GPUs of a config."""
+def start(node, cluster, monkeypatch):
+    """Start the daemon with the GPUs of a config, told as a Pod is: by the environment."""
+    monkeypatch.setenv("DEVICE_PLUGIN_NODE_NAME", NODE)
 
     def start(resources=None, **more):
         node.configure(config(resources or [gpus()]))
         kubeconfig = cluster.kubeconfig(node.folder / "kubeconfig")
-        flags = ["--node-name", NODE, "--kubeconfig", kubeconfig, "--cdi-dir", node.at("/cdi")]
+        flags = ["--kubeconfig", kubeconfig, "--cdi-dir", node.at("/cdi")]
         more.setdefault("config", node.folder / "config.yaml")
         return node.start({}, flags=flags, **more)
 
@@ -101,6 +102,8 @@ def test_without_the_api_server_the_other_resources_are_there(node, kubelet, clu
     cluster.start()
     ready(kubelet, cluster)
     daemon.wait_page("/readyz", 200)
+    daemon.wait_page("/metrics", 200, "device_plugin_dra_slices_in_step 1.0")
+    daemon.wait_page("/metrics", 200, "device_plugin_dra_registered 1.0")
 
 
 def test_a_kubelet_restart(kubelet, cluster, start):
@@ -158,10 +161,15 @@ def test_a_resource_moves_to_dra_and_back_while_a_pod_holds_a_device(node, kubel
     offered = ready(kubelet, cluster, 2)
     assert sorted([*offered, taken]) == sorted(ids)
     assert kubelet.allocatable(GPU) == 0
+    old, new = node.ask("status")["resources"]
+    assert [one["id"] for one in old["devices"]] == [taken]
+    assert sorted(one["id"] for one in new["devices"]) == sorted(offered)
     one = run(kubelet, cluster, offered[0])
     node.configure(config([gpus(api="device-plugin")]))
     cluster.wait_for(lambda c: c.devices(DRIVER) == [], LONG)
     kubelet.until(GPU, {taken: "Healthy", offered[1]: "Healthy", offered[0]: "Unhealthy"})
+    devices = {one["id"]: one["reason"] for one in node.ask("status")["resources"][0]["devices"]}
+    assert devices[offered[0]] == "a claim holds it"
     kubelet.remove(one)
     kubelet.until(GPU, dict.fromkeys(ids, "Healthy"))
 
@@ -175,7 +183,27 @@ def test_status_names_the_claim(node, kubelet, cluster, start):
     assert claims[large] == ["default/claim"]
 
 
-def test_without_the_name_of_its_node(node, kubelet):
+@pytest.mark.parametrize("dra", [True, False])
+def test_back_too_early(node, kubelet, cluster, start, *, monkeypatch, dra):
+    """Without the component, or without `dra`: what a claim has is not given away all the same."""
+    daemon = start()
+    *others, large = ready(kubelet, cluster)
+    run(kubelet, cluster, large)
+    daemon.end()
+    document = json.loads(config([gpus(api="device-plugin")]))
+    if not dra:
+        del document["dra"]
+    node.configure(json.dumps(document))
+    monkeypatch.delenv("DEVICE_PLUGIN_NODE_NAME")
+    daemon = node.start({}, config=node.folder / "config.yaml")
+    assert kubelet.healthy(GPU, 2) == others
+    said = (
+        "needs --node-name" if dra else f"1 claims of {DRIVER} are prepared, and the config has no"
+    )
+    daemon.wait_page("/readyz", 503, said)
+
+
+def test_without_the_name_of_its_node(node, kubelet, monkeypatch):
     node.configure(config([gpus(), {"name": "example.com/x", "devices": [VIRTUAL]}]))
     daemon = node.start({}, config=node.folder / "config.yaml")
     kubelet.healthy("example.com/x")
@@ -189,7 +217,7 @@ def test_without_the_extra(node, kubelet, start, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(node.folder))
     daemon = start([gpus(), {"name": "example.com/x", "devices": [VIRTUAL]}])
     kubelet.healthy("example.com/x")
-    daemon.wait_page("/readyz", 503, "pip install 'device-plugin[kubernetes]'")
+    daemon.wait_page("/readyz", 503, "pip install '.[kubernetes]'")
 
 
 def test_the_claims_of_an_earlier_process_are_served(node, kubelet, cluster, start):

@@ -1,6 +1,7 @@
 """What Dynamic Resource Allocation takes: the component, and the chart with `dra.enabled`."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -25,6 +26,9 @@ CONFIG = {
     ],
 }
 VALUES = {"config": CONFIG, "dra": {"enabled": True}}
+_KUSTOMIZATION = re.compile(
+    r"```yaml\n(apiVersion: kustomize.config.k8s.io/v1beta1\n.*?)```", re.DOTALL
+)
 POLICY, BINDING = "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"
 
 
@@ -173,7 +177,8 @@ def test_the_class_of_the_example_is_the_one_that_the_command_prints(tmp_path):
     made = one(list(objects(printed)), "DeviceClass")
     found = one(kustomize(example), "DeviceClass")
     assert found["spec"] == made["spec"]
-    assert found["metadata"]["name"] == made["metadata"]["name"]
+    for key in ("name", "labels"):
+        assert found["metadata"][key] == made["metadata"][key]
 
 
 def test_the_example_asks_for_a_class_that_there_is():
@@ -199,6 +204,40 @@ def test_what_has_no_namespace_is_another_one_in_each():
     assert not named[0] & named[1]
 
 
+def test_all_is_prepared_before_a_resource_moves():
+    """The first step of a move, as docs/dra.md has it."""
+    before = [{"name": "example.com/gpu", "devices": [{"virtual": {"count": 2}}]}]
+    prepared = {"config": CONFIG | {"resources": before}, "dra": {"enabled": True}}
+    found = helm(prepared)
+    assert folders(found) == folders(helm(VALUES))
+    assert "DeviceClass" not in {thing["kind"] for thing in found}
+
+
+def test_kinds_of_nodes_beside_each_other(tmp_path):
+    """As docs/dra.md says how nodes move one by one: a folder, or a release, each."""
+    shutil.copytree(MANIFESTS, tmp_path / "manifests")
+    (text,) = _KUSTOMIZATION.findall((ROOT / "docs" / "dra.md").read_text())
+    found = []
+    for nodes in ("claims", "limits"):
+        folder = tmp_path / nodes
+        folder.mkdir()
+        mine = text.replace("../device-plugin/manifests", "../manifests").replace("claims", nodes)
+        (folder / "kustomization.yaml").write_text(mine)
+        (folder / "config.yaml").write_text((BASE / "config.yaml").read_text())
+        found.append(kustomize(folder))
+    for one_kind, nodes in zip(found, ("claims", "limits"), strict=True):
+        binding = one(one_kind, "ClusterRoleBinding")
+        assert binding["metadata"]["name"] == f"device-plugin-dra-{nodes}"
+        assert binding["subjects"][0]["namespace"] == f"device-plugin-{nodes}"
+        assert spec_of(one_kind)["nodeSelector"]["example.com/devices"] == nodes
+        assert one(one_kind, "Namespace")["metadata"]["name"] == f"device-plugin-{nodes}"
+    shared, other = (
+        {json.dumps(one(f, kind)["spec"]) for kind in (POLICY, BINDING)} for f in found
+    )
+    assert shared == other, "whichever is applied last"
+    assert one(found[0], "ClusterRole")["rules"] == one(found[1], "ClusterRole")["rules"]
+
+
 @pytest.mark.parametrize(
     ("values", "said"),
     [
@@ -207,6 +246,9 @@ def test_what_has_no_namespace_is_another_one_in_each():
         ({"dra": {"enabled": "yes"}}, "enabled"),
         ({"dra": {"driver": "a.b"}}, "driver"),
         ({"config": CONFIG | {"dra": {}}, "dra": {"enabled": True}}, "driver"),
+        ({"config": CONFIG | {"dra": {"driver": "Gpu.example.com"}}}, "driver"),
+        ({"config": CONFIG | {"dra": {"driver": "1.example.com"}}}, "driver"),
+        ({"config": CONFIG | {"dra": {"driver": "gpu." + "a" * 52}}}, "driver"),
     ],
 )
 def test_what_is_said_by_half_is_refused(values, said):

@@ -8,7 +8,7 @@ import pytest
 from rendered import ROOT
 
 HADOLINT = Path(sys.executable).parent / "hadolint"
-LOCK = ROOT / ".ci" / "requirements" / "run.txt"
+LOCK = ROOT / ".ci" / "requirements" / "image.txt"
 # What container images are made for; Debian 12 and the newest have glibc 2.36 and later.
 PLATFORMS = {
     "amd64": "x86_64",

@@ -25,16 +25,24 @@ QUERIES = {
     for panel in PANELS
     for target in panel["targets"]
 }
+_BY_CLAIMS = """\
+version: 1
+dra: {driver: a.example.com}
+resources: [{name: example.com/a, api: dra, devices: [{virtual: {count: 1}}]}]
+"""
 _NAME = re.compile(r"device_plugin_[a-z0-9_]+")
 
 
 @pytest.fixture(scope="module")
 def exposition(tmp_path_factory):
-    """What /metrics says, of a daemon that no kubelet knows."""
+    """What /metrics says, of a daemon that no kubelet knows, with resources of both kinds."""
     folder = tmp_path_factory.mktemp("daemon")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    config = MANIFESTS / "overlays" / "gpu-example" / "config.yaml"
+    config = folder / "config"
+    config.mkdir()
+    shutil.copy(MANIFESTS / "overlays" / "gpu-example" / "config.yaml", config / "a.yaml")
+    (config / "b.yaml").write_text(_BY_CLAIMS)
     command = [sys.executable, "-m", "device_plugin", "run", f"--config={config}"]
     command += [f"--device-plugin-dir={folder}", f"--state-dir={folder}/state"]
     daemon = subprocess.Popen(

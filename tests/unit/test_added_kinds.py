@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Callable
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 import pytest
 import yaml
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, defstruct
 
 from device_plugin import config
 from device_plugin.attribute import Version
@@ -44,14 +44,31 @@ class Settings(Struct, frozen=True):
             raise ValueError("BAD was never built; write GOOD")
 
 
+class RudeError(Exception):
+    """Even its text is one."""
+
+    def __str__(self):
+        raise RuntimeError
+
+
+def raising(error: BaseException) -> Any:
+    raise error
+
+
 def finds(*devices):
     attributes = {"model": str, "fw": Version, "n": int}
     return lambda: Kind(Settings, lambda _look, _wanted: devices, attributes)
 
 
-def wrong(settings: Any, attributes: Any = None) -> Any:
+def wrong(settings: Any = None, attributes: Any = MappingProxyType({})) -> Any:
     """A kind that its type checker would not let pass."""
-    return Kind(settings, lambda _look, _wanted: (), attributes or {})
+    return Kind(settings, lambda _look, _wanted: (), attributes)
+
+
+def field(due: Any, factory: Any = None) -> Any:
+    """Settings with one field."""
+    more = [] if factory is None else [msgspec.field(default_factory=factory)]
+    return defstruct("S", [("x", due, *more)], frozen=True)
 
 
 class Point(NamedTuple):
@@ -67,13 +84,17 @@ def install(monkeypatch):
     """Pretend that packages are installed: by name, each with its kinds by name."""
 
     def install(packages):
-        points = [
-            Point(name, SimpleNamespace(name=package, version="1.2"), load)
-            for package, kinds in packages.items()
-            for name, load in kinds.items()
-        ]
-        monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points)
+        monkeypatch.setattr(
+            "importlib.metadata.distributions",
+            lambda: [distribution(*package) for package in packages.items()],
+        )
         forget()
+
+    def distribution(name, kinds):
+        dist = SimpleNamespace(name=name, version="1.2")
+        points = [Point(kind, dist, load) for kind, load in kinds.items()]
+        dist.entry_points = SimpleNamespace(select=lambda group: points)
+        return dist
 
     def forget():
         added._entry_points.cache_clear()
@@ -187,13 +208,25 @@ class TestPackages:
         ("kind", "why"),
         [
             (3, "its entry point leads to a int, not to a device_plugin.sdk.Kind"),
+            (Kind(Settings, wrong()), "its `find` is no function"),
             (wrong(dict), "its settings are no class that is derived from msgspec.Struct"),
             (
-                wrong(msgspec.defstruct("S", [("tags", list[str])])),
-                "no YAML is read as the type of `settings.tags`; take str, int",
+                wrong(defstruct("S", [])),
+                "its settings can be changed; derive them with frozen=True",
             ),
+            (wrong(field(list[str])), "no YAML is read as the type of `settings.x`; take str, int"),
+            (wrong(field(str | tuple[str, ...])), "no YAML is read as the type of `settings.x`;"),
+            (wrong(field("Nowhere")), "NameError: name 'Nowhere' is not defined"),
+            (wrong(field(int, factory=lambda: 1 / 0)), "ZeroDivisionError: division by zero"),
+            (wrong(field(Annotated[int, Meta(gt=3)])), "`gt` of `settings.x` is not checked"),
+            (wrong(field(Annotated[tuple[str, ...], Meta(min_length=1)])), "`min_length` of"),
+            (wrong(field(dict[Annotated[str, Meta(pattern="x")], str])), "`the key's bound` of"),
             (wrong(Settings, {"a-b": str}), "`a-b` is no attribute name"),
             (wrong(Settings, {"a": float}), "its attribute `a` must be one of str, int"),
+            (wrong(Settings, {"a": [str]}), "TypeError: unhashable type: 'list'"),
+            (wrong(Settings, {5: str}), "TypeError: "),
+            (wrong(Settings, {"numa": int}), "its attribute `numa` comes from `sysfs`"),
+            (wrong(Settings, [("a", str)]), "its attributes are no dict of names and types"),
         ],
     )
     def test_one_that_cannot_be_used(self, install, kind, why):
@@ -206,17 +239,20 @@ class TestPackages:
         def load():
             raise ImportError("no module named libacme")
 
+        line = load.__code__.co_firstlineno + 1
+
         install({"pkg": {"acme": load}})
         (said,) = problems({"acme": {}})
         assert said == (
             "the kind `acme` of pkg 1.2 cannot be loaded: ImportError: no module named libacme"
+            f" (test_added_kinds.py, line {line})"
         )
         assert schema()  # the others are there
 
     def test_two_with_one_name(self, install):
         install({"one": {"acme": finds()}, "two": {"acme": finds()}})
         (said,) = problems({"acme": {}})
-        assert said == "the kind `acme` comes with one 1.2 and two 1.2; uninstall one of them"
+        assert said == "the kind `acme` comes with one 1.2 and with two 1.2; uninstall one"
 
     def test_none_replaces_ours(self, install):
         install({"pkg": {"usb": finds(), "where": finds(), "health": finds()}})
@@ -224,10 +260,10 @@ class TestPackages:
         assert problems({"usb": {"vendor": "1234"}}) == []
 
     def test_without_need_nobody_looks_for_packages(self, monkeypatch):
-        def fail(group):
-            raise AssertionError(group)
+        def fail():
+            raise AssertionError
 
-        monkeypatch.setattr("importlib.metadata.entry_points", fail)
+        monkeypatch.setattr("importlib.metadata.distributions", fail)
         added._entry_points.cache_clear()
         read({"path": "/dev/x"})
 
@@ -304,18 +340,51 @@ class TestDevices:
         assert other.text == "/dev/b belongs to nothing that the kind finds"
 
 
+JUNK = msgspec.structs.replace(Version.parse("1.0.0"), text="junk\n")
+NODES = [Node(f"/dev/x{n}") for n in range(257)]
+ODD: Any = Device
+ODD_NODE: Any = Node
+
+
 class TestFailures:
     @pytest.mark.parametrize(
         ("devices", "why"),
         [
-            (["x"], "it found a str, which is no device_plugin.sdk.Device"),
-            ([Device("")], "the id '' is not 1 to 253 characters"),
+            (["x"], "devices[0]: it is a str; make it a device_plugin.sdk.Device"),
+            ([Device("a"), None], "devices[1]: it is a NoneType; make it a"),
+            ([ODD(b"x")], "`id` is a bytes; make it a str"),
+            ([Device("")], "`id` is empty"),
+            ([Device("x" * 254)], "`id` has more than 253 characters"),
+            ([Device("x\x1b")], "`id`: there are unprintable characters in it"),
             ([Device("x"), Device("x")], "the id `x` is there 2 times"),
+            ([Device("x", problem="\n")], "`problem`: there are unprintable characters in it"),
+            ([ODD("x", problem=None)], "`problem` is a NoneType; make it a str"),
+            ([Device("x", problem="x" * 257)], "`problem` has more than 256 characters"),
+            ([Device("x", sysfs="/")], "`sysfs` is /; name a folder below /sys"),
+            ([Device("x", sysfs="/sys/../etc")], "`sysfs` is /sys/../etc; name a folder"),
             ([Device("x", [Node("dev")])], "a path must be absolute"),
-            ([Device("x", attributes={"n": "1"})], "the attribute `n` is str, and should be int"),
-            ([Device("x", attributes={"n": True})], "the attribute `n` is bool, and should be"),
+            ([ODD("x", ["/dev/x"])], "nodes[0] is a str; make it a device_plugin.sdk.Node"),
+            ([ODD("x", iter(NODES))], "`nodes` is a list_iterator; make it a list"),
+            ([Device("x", NODES)], "more than 256 nodes"),
+            (
+                [ODD("x", [ODD_NODE("/dev/x", permissions=None)])],
+                "nodes[0].permissions` is a NoneType",
+            ),
+            (
+                [Device("x", numa_nodes=[2**70])],
+                "`numa_nodes` has 1180591620717411303424; they are",
+            ),
+            ([ODD("x", numa_nodes="01")], "`numa_nodes` is a str; make it a list"),
+            ([ODD("x", numa_nodes=[True])], "`numa_nodes` has True; they are 0 to 1023"),
+            ([ODD("x", attributes=None)], "`attributes` is a NoneType; make it a dict"),
+            ([Device("x", attributes={"n": "1"})], "`n` is a str, and should be a int"),
+            ([Device("x", attributes={"n": True})], "`n` is a bool, and should be a int"),
+            ([Device("x", attributes={"n": 2**63})], "the number does not fit 64 bits"),
             ([Device("x", attributes={"m": 1})], "x: `m` is not among the attributes"),
-            ([Device(f"{n}") for n in range(10_001)], "it found more than 10000 devices"),
+            ([Device("x", attributes={"numa": 1})], "x: `numa` is not among the attributes"),
+            ([ODD("x", attributes={"n": 1.5})], "it is a float; take str, int, bool, Version or"),
+            ([Device("x", attributes={"fw": JUNK})], "'junk"),
+            ([Device(f"{n}") for n in range(10_001)], "there are more than 10000 devices"),
         ],
     )
     def test_nonsense_is_refused(self, install, tree, devices, why):
@@ -324,7 +393,56 @@ class TestFailures:
         (note,) = found.notes
         assert note.startswith("the kind acme of pkg 1.2 failed, tell its makers: ")
         assert why in note
+        assert note.isprintable()
         assert (found.candidates, found.failures) == ([], [note])
+
+    @pytest.mark.parametrize(
+        ("find", "why"),
+        [
+            (lambda: None, "TypeError: find returned a NoneType; return or yield Devices"),
+            (lambda: 1 / 0, "ZeroDivisionError: division by zero (test_added_kinds.py, line "),
+            (lambda: raising(SystemExit(3)), "SystemExit: 3 (test_added_kinds.py, line "),
+            (lambda: raising(KeyboardInterrupt()), "KeyboardInterrupt (test_added_kinds.py, line"),
+            (lambda: raising(RudeError()), "RudeError (test_added_kinds.py, line "),
+            (lambda: raising(ValueError("a\nb" * 200)), "ValueError: a\\nba\\nb"),
+            (
+                lambda: raising(ValueError(f"at {object()}")),
+                "ValueError: at <object object at 0x...>",
+            ),
+            (
+                lambda: Version.parse("1.2"),
+                "ValueError: '1.2' is no version such as 1.2.3 (test_added",
+            ),
+        ],
+    )
+    def test_whatever_it_raises_is_said(self, install, tree, find, why):
+        install({"pkg": {"acme": lambda: Kind(Settings, lambda _look, _wanted: find())}})
+        found = discover(tree.host.look(), read({"acme": {}}))[R]
+        (note,) = found.notes
+        assert note.startswith(f"the kind acme of pkg 1.2 failed, tell its makers: {why}")
+        assert note.isprintable()
+        assert len(note) < 400
+
+    def test_settings_may_raise_anything(self, install):
+        def made():
+            raise SystemExit("no licence")
+
+        broken = defstruct("S", [], frozen=True, namespace={"__post_init__": lambda _: made()})
+        install({"pkg": {"acme": lambda: wrong(broken)}})
+        (said,) = problems({"acme": {}})
+        assert said.startswith(
+            "the kind `acme` of pkg 1.2 cannot read this: SystemExit: no licence"
+        )
+
+    def test_what_is_missing_after_some_were_found_is_a_failure(self, install, tree):
+        def find(look, _wanted):
+            yield Device("x")
+            look.read("/sys/gone")
+
+        install({"pkg": {"acme": lambda: Kind(Settings, find)}})
+        found = discover(tree.host.look(), read({"acme": {}}))[R]
+        (note,) = found.failures
+        assert "Unusable" in note or "Absent" in note
 
     def test_an_exception_stops_no_other_selector(self, install, tree):
         tree.node("/dev/a")
@@ -339,7 +457,7 @@ class TestFailures:
         found = discover(tree.host.look(), good(json.dumps(document)))[R]
         assert [one.device.nodes[0].host_path for one in found.candidates] == ["/dev/a"]
         (note,) = found.notes
-        assert "RuntimeError('lost the bus') (test_added_kinds.py, line " in note
+        assert "RuntimeError: lost the bus (test_added_kinds.py, line " in note
 
     def test_what_is_not_there_is_no_failure(self, install, tree):
         def find(look, _wanted):

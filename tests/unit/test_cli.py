@@ -193,3 +193,15 @@ def test_what_is_doubtful_is_said_and_costs_nothing(command, tmp_path, capsys):
     assert "example.com/a" in said.out or "ok, 1 resource" in said.out
     assert said.err.startswith(f"{file}:2:52: warning: `/dev/kvm` does not work with kata: ")
     assert said.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", commands.COMMANDS)
+def test_values_from_the_environment_are_what_they_would_be(command, monkeypatch):
+    """A node's name went into JSON, which took no other kind of text."""
+    monkeypatch.setenv("DEVICE_PLUGIN_NODE_NAME", "n")
+    monkeypatch.setenv("DEVICE_PLUGIN_POD", "p")
+    parser = commands.parser(command)
+    for action in parser._actions:
+        if action.dest in ("node_name", "pod"):
+            value = parser._get_value(action, action.default)
+            assert type(value) is str

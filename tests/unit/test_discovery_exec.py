@@ -183,7 +183,7 @@ class TestOutput:
             ({"id": "x", "attributes": {"a": None}}, "attributes"),
             ({"id": "x", "attributes": {"a": 2**63}}, "attributes"),
             ({"id": "x", "attributes": {"a-b": "c"}}, "no attribute name"),
-            ({"id": "x", "attributes": {"a\n": "c"}}, "no attribute name"),
+            ({"id": "x", "attributes": {"a\n": "c"}}, "unprintable"),
             ({"id": "x", "attributes": {"a": "c\td"}}, "unprintable characters"),
             ({"id": "x", "attributes": {"a": "../etc"}}, "`..`"),
             ({"id": "x", "attributes": {"a": "c" * 257}}, "length <= 256"),

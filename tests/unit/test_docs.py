@@ -43,7 +43,7 @@ def test_every_event_of_the_log_is_documented():
     documented = (ROOT / "docs" / "operations.md").read_text()
     events = {
         match[1]
-        for path in (ROOT / "device_plugin").glob("*.py")
+        for path in (ROOT / "device_plugin").rglob("*.py")
         for match in re.finditer(
             r"(?:log|logger)\.(?:info|warning|error|exception)\(\s*\"([^\"]+)\"", path.read_text()
         )

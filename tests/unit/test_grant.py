@@ -101,16 +101,30 @@ def test_replicas_share_an_index_and_devices_have_their_own():
     assert [(share.id, share.index) for share in got] == [("a", 0), ("a-r1", 0), ("b", 1)]
 
 
+def test_two_nodes_at_one_place_are_refused():
+    one, other = (Device(name, (Node(f"/dev/{name}", "/dev/x"),)) for name in "cd")
+    with pytest.raises(Refused, match="/dev/c and /dev/d are both to be /dev/x in the container"):
+        given(Resource(R, ()), one, other)
+
+
+def test_two_folders_at_one_place_are_refused():
+    resource = Resource(R, (), container=Container(mounts=(Mount("/run/{id}", "/run/x"),)))
+    with pytest.raises(
+        Refused, match="/run/a and /run/b are both to be /run/x in the container: ask"
+    ):
+        given(resource, A, B, ids=["a", "b"])
+
+
 def test_mounts_and_annotations():
     container = Container(
-        mounts=(Mount("/opt/x", "/opt/x", read_only=True), Mount("/run/{id}", "/r/{n}")),
+        mounts=(Mount("/opt/x", "/opt/x", read_only=True), Mount("/run/{n}", "/r/{n}")),
         annotations={"example.com/nodes": "{path}", "example.com/{n}": "x"},
     )
     got = given(Resource(R, (), container=container), A, B, ids=["b", "a", "a-r1"])
     assert got.mounts == (
         Mount("/opt/x", "/opt/x", read_only=True),
-        Mount("/run/a", "/r/1"),  # a second replica wants another folder at the same place
-        Mount("/run/b", "/r/2"),
+        Mount("/run/1", "/r/1"),
+        Mount("/run/2", "/r/2"),
     )
     assert got.annotations == {
         "example.com/nodes": "/dev/a,/dev/in-b",

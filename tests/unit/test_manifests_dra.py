@@ -27,6 +27,11 @@ resources:
   partitions: [{{name: half, count: 2, capacity: {{memory: 40Gi}}}}]
 - {{name: example.com/Tty_USB, api: dra, devices: [{{path: "/dev/ttyUSB*"}}]}}
 """
+PREPARED = f"""\
+version: 1
+dra: {{driver: {DRIVER}}}
+resources: [{{name: example.com/gpu, devices: [{{virtual: {{count: 2}}}}]}}]
+"""
 
 
 def documents(tmp_path: Path, config: str = CONFIG, namespace: str = "devices") -> list[Any]:
@@ -54,14 +59,43 @@ def test_what_is_printed(tmp_path):
     ]
 
 
-def test_nothing_of_it_without_a_resource_that_asks(tmp_path):
-    given = (
-        "version: 1\ndra: {driver: a.b}\nresources: [{name: a.b/c, devices: [{path: /dev/c}]}]\n"
-    )
+def test_a_driver_alone_prepares_everything(tmp_path):
+    """The first step of a move: no resource goes by claims yet."""
+    found = documents(tmp_path, PREPARED)
+    kinds = {one["kind"] for one in found}
+    assert {"ClusterRole", "ValidatingAdmissionPolicy"} <= kinds
+    assert not {"DeviceClass", "ResourceClaimTemplate"} & kinds
+    assert of_kind(found, "DaemonSet") == of_kind(documents(tmp_path), "DaemonSet")
+
+
+def test_nothing_of_it_without_a_driver(tmp_path):
+    given = "version: 1\nresources: [{name: a.b/c, devices: [{path: /dev/c}]}]\n"
     kinds = [one["kind"] for one in documents(tmp_path, given)]
     assert kinds == ["Namespace", "ServiceAccount", "ConfigMap", "DaemonSet", "Pod"]
     (daemon_set,) = of_kind(documents(tmp_path, given), "DaemonSet")
     assert daemon_set["spec"]["template"]["spec"]["automountServiceAccountToken"] is False
+
+
+def test_the_classes_alone(tmp_path, capsys):
+    path = tmp_path / "c.yaml"
+    path.write_text(CONFIG)
+    assert cli.main(["manifests", "--config", str(path), "--only-classes"]) == 0
+    found = list(yaml.safe_load_all(capsys.readouterr().out))
+    assert found == of_kind(documents(tmp_path), "DeviceClass")
+    assert len(found) == 3
+    for one in found:
+        assert one["metadata"]["labels"] == {"app.kubernetes.io/name": "device-plugin"}
+
+
+def test_no_classes_are_an_answer_too(tmp_path, capsys):
+    path = tmp_path / "c.yaml"
+    path.write_text(
+        "version: 1\ndra: {driver: a.b}\nresources: [{name: a.b/c, devices: [{path: /dev/c}]}]\n"
+    )
+    assert cli.main(["manifests", "--config", str(path), "--only-classes"]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("no resource has `api: dra`")
 
 
 def test_the_daemon_set_is_that_of_the_component(tmp_path):

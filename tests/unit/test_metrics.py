@@ -12,7 +12,7 @@ from device_plugin.inventory import Inventory
 from device_plugin.metrics import Metrics
 from device_plugin.podresources import Holdings
 
-R, S = "example.com/r", "example.com/s"
+R, S, T = "example.com/r", "example.com/s", "example.com/t"  # T is offered by DRA
 
 
 @pytest.fixture
@@ -23,6 +23,8 @@ def pages():
     inventory.replace(R, [a, b])
     inventory.replace(R, [a], disabled={"a": "disabled"})
     inventory.replace(S, [])
+    claimable = Inventory()
+    claimable.replace(T, [Candidate(Device("g")), Candidate(Device("h"))])
     holders = {R: {"a": (), "a-r1": ()}}
     servers = (
         SimpleNamespace(resource=R, registered=True, streams=2),
@@ -34,6 +36,9 @@ def pages():
         disabled=SimpleNamespace(reasons={"a": "disabled", "absent": "disabled"}),
         pods=SimpleNamespace(latest=Holdings(1.0, holders), problem=""),
         upkeep=SimpleNamespace(foreign={R: frozenset(("x", "y"))}),
+        claimable=claimable,
+        dynamic=SimpleNamespace(held=lambda: {"g": T}, standing=(True, False)),
+        listed=lambda name: inventory.snapshot(name).devices,
         config=SimpleNamespace(sha256="abc", well=True),
     )
 
@@ -67,12 +72,15 @@ def test_names_and_types_are_what_the_docs_say(families):
         "device_plugin_allocations": "counter",
         "device_plugin_allocation_duration_seconds": "histogram",
         "device_plugin_build_info": "gauge",
+        "device_plugin_claimed_devices": "gauge",
         "device_plugin_config_info": "gauge",
         "device_plugin_config_last_reload_success_timestamp_seconds": "gauge",
         "device_plugin_config_last_reload_successful": "gauge",
         "device_plugin_config_reloads": "counter",
         "device_plugin_devices": "gauge",
         "device_plugin_disabled_devices": "gauge",
+        "device_plugin_dra_registered": "gauge",
+        "device_plugin_dra_slices_in_step": "gauge",
         "device_plugin_discovery_duration_seconds": "histogram",
         "device_plugin_discovery_errors": "counter",
         "device_plugin_foreign_devices": "gauge",
@@ -116,6 +124,10 @@ def test_what_is_is_read_at_the_scrape(samples, pages):
             ("device_plugin_foreign_devices", S): 0,
             ("device_plugin_held_devices", R): 2,
             ("device_plugin_held_devices", S): 0,
+            ("device_plugin_devices", "Healthy", T): 2,
+            ("device_plugin_claimed_devices", T): 1,
+            ("device_plugin_dra_registered",): 1,
+            ("device_plugin_dra_slices_in_step",): 0,
             ("device_plugin_pod_resources_up",): 1,
             ("device_plugin_config_info", "abc"): 1,
             ("device_plugin_config_last_reload_successful",): 1,

@@ -15,7 +15,8 @@ from device_plugin.listing import Listed, Snapshot
 
 
 def resource(how="pack", **rules):
-    return Resource("example.com/r", (), Allocation(how), PerContainer(**rules))
+    limits = PerContainer(**rules)
+    return Resource("example.com/r", (), allocation=Allocation(how), per_container=limits)
 
 
 def snapshot(replicas, *, unhealthy=()):

@@ -19,7 +19,8 @@ ANYWHERE = ()
 
 
 def resource(how="numa", **rules):
-    return Resource("example.com/r", (), Allocation(how), PerContainer(**rules))
+    limits = PerContainer(**rules)
+    return Resource("example.com/r", (), allocation=Allocation(how), per_container=limits)
 
 
 def device(id_, nodes=ANYWHERE, root=None, replicas=1):

@@ -26,7 +26,7 @@ class Keeper:
 
     def __init__(self, tree, state):
         self.tree, self.inventory, self.claimable = tree, Inventory(), Inventory()
-        self.claimed = {}
+        self.claimed: dict[str, str] = {}
         self.handed_out, self.disabled = HandedOut(state), Disabled(state)
         self.checkpoint = state / "checkpoint"
         self.allocated()

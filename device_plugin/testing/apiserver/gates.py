@@ -4,9 +4,13 @@ from typing import Literal, get_args
 
 from device_plugin.testing.apiserver.refusals import JSON
 
-Gate = Literal["DRAConsumableCapacity", "DRAPartitionableDevices", "DRADeviceTaints"]
+Gate = Literal[
+    "DRAConsumableCapacity", "DRAPartitionableDevices", "DRADeviceTaints", "DRAListTypeAttributes"
+]
 GATES: tuple[Gate, ...] = get_args(Gate)
+OFF: frozenset[Gate] = frozenset({"DRAListTypeAttributes"})  # in 1.36 and 1.37, unless switched on
 
+LISTS = ("bools", "ints", "strings", "versions")  # of an attribute
 _SPEC_FIELDS: dict[Gate, tuple[str, ...]] = {
     "DRAPartitionableDevices": ("sharedCounters", "perDeviceNodeSelection")
 }
@@ -30,9 +34,11 @@ def _take(spec: JSON, gate: Gate, *, remove: bool) -> bool:
     found = False
     places = [(spec, _SPEC_FIELDS.get(gate, ()))]
     for device in spec.get("devices", ()):
-        places.append((device, _DEVICE_FIELDS[gate]))
+        places.append((device, _DEVICE_FIELDS.get(gate, ())))
         if gate == "DRAConsumableCapacity":
             places += [(one, ("requestPolicy",)) for one in device.get("capacity", {}).values()]
+        if gate == "DRAListTypeAttributes":
+            places += [(one, LISTS) for one in device.get("attributes", {}).values()]
     for place, fields in places:
         for field in fields:
             found |= field in place

@@ -17,8 +17,8 @@ def twice(place: str, items: Iterable[JSON], key: str) -> Iterator[Mistake]:
     for index, item in enumerate(items):
         name = item.get(key, "")
         if name in seen:
-            spot = f"{place}[{index}].{key}"
-            yield Mistake(spot, "FieldValueDuplicate", f'Duplicate value: "{name}"')
+            text = f'Duplicate value: "{name}"'
+            yield Mistake(f"{place}[{index}]", "FieldValueDuplicate", text)
         seen.add(name)
 
 

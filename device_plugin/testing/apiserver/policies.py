@@ -1,7 +1,6 @@
 """Which request policies of a capacity the API server refuses."""
 
 from collections.abc import Iterator, Sequence
-from fractions import Fraction
 
 from device_plugin.testing.apiserver.mistakes import invalid, many, required
 from device_plugin.testing.apiserver.quantity import parse
@@ -19,57 +18,63 @@ def capacity_mistakes(one: JSON, place: str, *, shared: bool) -> Iterator[Mistak
         text = "Forbidden: allowMultipleAllocations must be true"
         yield Mistake(place, "FieldValueForbidden", text)
         return
-    most, values, span = parse(one.get("value", "0")), policy.get("validValues"), "validRange"
-    if values and span in policy:
-        text = "exactly one policy can be specified, cannot specify "
-        text += '"validValues" and "validRange" at the same time'
-        yield Mistake(place, "FieldValueForbidden", f"Forbidden: {text}")
-    elif (values or span in policy) and "default" not in policy:
-        text = f"required when {'validValues' if values else span} is defined"
+    values, span = policy.get("validValues"), policy.get("validRange")
+    if values and span is not None:
+        text = "Forbidden: exactly one policy can be specified, not validValues and validRange"
+        yield Mistake(place, "FieldValueForbidden", text)
+    elif (values or span is not None) and "default" not in policy:
+        text = f"required when {'validValues' if values else 'validRange'} is defined"
         yield required(f"{place}.default", text)
     elif values:
-        yield from _valid_values(values, policy["default"], most, f"{place}.validValues")
-    elif span in policy:
-        yield from _valid_range(policy[span], policy["default"], most, f"{place}.{span}")
+        yield from _valid_values(policy, one["value"], f"{place}.validValues")
+    elif span is not None:
+        yield from _valid_range(span, policy["default"], one["value"], f"{place}.validRange")
 
 
-def _valid_values(
-    values: Sequence[str], default: str, most: Fraction, place: str
-) -> Iterator[Mistake]:
+def _valid_values(policy: JSON, most: str, place: str) -> Iterator[Mistake]:
+    values, default = policy["validValues"], policy["default"]
     yield from many(place, values, _MOST_VALID_VALUES)
-    for value in values:
-        if parse(value) > most:
-            yield invalid(place, value, "option is larger than capacity value")
-    if list(map(parse, values)) != sorted(map(parse, values)):
-        yield invalid(place, values[-1], "values must be sorted in ascending order")
+    for index, (value, before) in enumerate(zip(values, [values[0], *values], strict=False)):
+        if parse(value) < parse(before):
+            yield invalid(f"{place}[{index}]", value, "values must be sorted in ascending order")
+        if parse(value) > parse(most):
+            text = f"option is larger than capacity value: {most}"
+            yield invalid(f"{place}[{index}]", value, text)
     if parse(default) not in map(parse, values):
-        text = "default value is not valid according to the requestPolicy"
-        yield invalid(place, default, text)
+        yield invalid(place, default, "default value is not valid according to the requestPolicy")
 
 
-def _valid_range(span: JSON, default: str, most: Fraction, place: str) -> Iterator[Mistake]:
-    if "min" not in span:
+def _valid_range(span: JSON, default: str, most: str, place: str) -> Iterator[Mistake]:
+    """Judge a range; without an end of its own it ends where the capacity does, unjudged."""
+    low, high, step = (span.get(key) for key in ("min", "max", "step"))
+    if low is None:
         yield required(f"{place}.min", "required when validRange is defined")
         return
-    low, high = parse(span["min"]), parse(span["max"]) if "max" in span else most
-    if low > most:
-        yield invalid(f"{place}.min", span["min"], "min is larger than capacity value")
-    if high > most:
-        yield invalid(f"{place}.max", span["max"], "max is larger than capacity value")
-    if low > high:
-        yield invalid(f"{place}.max", span["min"], "min is larger than max")
-    if parse(default) < low:
-        yield invalid(f"{place}.default", default, f"default is less than min: {span['min']}")
-    if parse(default) > high:
-        yield invalid(f"{place}.default", default, "default is more than max")
-    if "step" in span:
-        distances = [parse(default) - low, *([high - low] if "max" in span else [])]
-        yield from _step(span["step"], distances, f"{place}.step")
+    orders = [
+        ("min", low, most, f"min is larger than capacity value: {most}"),
+        ("default", low, default, f"default is less than min: {low}"),
+    ]
+    if high is not None:
+        orders += [
+            ("max", low, high, f"min is larger than max: {high}"),
+            ("max", high, most, f"max is larger than capacity value: {most}"),
+            ("default", default, high, f"default is more than max: {high}"),
+        ]
+    for key, less, more, text in orders:
+        if parse(less) > parse(more):
+            yield invalid(f"{place}.{key}", default if key == "default" else less, text)
+    if step is not None:
+        ends = [default] if high is None else [default, high]
+        yield from _step(step, low, ends, most, f"{place}.step")
 
 
-def _step(text: str, distances: Sequence[Fraction], place: str) -> Iterator[Mistake]:
-    step = parse(text)
-    if step <= 0:
-        yield invalid(place, text, "must be greater than zero")
-    elif any(distance % step for distance in distances):
-        yield invalid(place, text, "value is not a multiple of a given step")
+def _step(step: str, low: str, ends: Sequence[str], most: str, place: str) -> Iterator[Mistake]:
+    if parse(step) <= 0:
+        yield invalid(place, step, "must be greater than zero")
+        return
+    if parse(low) + parse(step) > parse(most):
+        yield invalid(place, step, f"one step is larger than capacity value: {most}")
+    for end in ends:
+        if (parse(end) - parse(low)) % parse(step):
+            text = f"value is not a multiple of a given step ({step}) from ({low})"
+            yield invalid(place, end, text)

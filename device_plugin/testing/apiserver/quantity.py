@@ -36,10 +36,15 @@ def parse(text: str) -> Fraction:
 
 
 def canonical(text: str) -> str:
-    """Spell it as the API server does: no fraction, no factor that a suffix could hold."""
+    """Spell it as the API server does: no fraction, no factor that a suffix could hold.
+
+    Some are kept as they are although they could be shorter: it looks at the digits only.
+    """
     value = parse(text)
     if value == 0:
         return "0"
+    if _is_kept(text):
+        return text
     if text.endswith("i") and abs(value) >= _KIB and value.denominator == 1:
         exponent = 0
         while value % _KIB == 0 and exponent < len(_BINARY) - 1:
@@ -52,3 +57,19 @@ def canonical(text: str) -> str:
     if re.search(r"[eE][+-]?\d", text):
         return f"{number}e{exponent}" if exponent else f"{number}"
     return f"{number}{_DECIMAL[exponent]}"
+
+
+def _is_kept(text: str) -> bool:
+    found = _QUANTITY.fullmatch(text)
+    if found is None:
+        return False
+    whole, _, fraction = found["number"].lstrip("+-").partition(".")
+    digits = f"{whole.lstrip('0') or '0'}{fraction}"
+    suffix = found["suffix"] or ""
+    if suffix.endswith("i"):
+        return not fraction and int(digits) % 8 != 0
+    exponent = int(found["exponent"] or 0) + next(
+        key for key, name in _DECIMAL.items() if name == suffix
+    )
+    scale = exponent - len(fraction)
+    return scale % 3 == 0 and scale >= min(_DECIMAL) and digits[0] != "0" and digits[-3:] != "000"

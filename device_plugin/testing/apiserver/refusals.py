@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from device_plugin.testing.dra.records import ClusterError
+
 JSON = dict[str, Any]
 
 
@@ -38,7 +40,7 @@ class Mistake:
         return f"{self.field}: {self.message}"
 
 
-class Refusal(Exception):  # noqa: N818 - it names what became of a request
+class Refusal(ClusterError):  # noqa: N818 - it names what became of a request
     """A request ends with this status."""
 
     def __init__(

@@ -3,13 +3,14 @@
 import re
 from collections.abc import Iterator
 
+from device_plugin.testing.apiserver.gates import LISTS
 from device_plugin.testing.apiserver.mistakes import invalid, many, required, too_long, twice
 from device_plugin.testing.apiserver.names import (
+    is_c_identifier,
     is_dns_label,
     is_dns_subdomain,
     is_label_name,
     is_label_value,
-    qualified_name_problems,
 )
 from device_plugin.testing.apiserver.policies import capacity_mistakes
 from device_plugin.testing.apiserver.refusals import JSON, Mistake
@@ -17,10 +18,9 @@ from device_plugin.testing.apiserver.refusals import JSON, Mistake
 _MOST_DEVICES, _MOST_SPECIAL_DEVICES = 128, 64
 _MOST_ATTRIBUTES, _MOST_VALUES, _LONGEST_VALUE = 32, 48, 64
 _MOST_TAINTS, _MOST_SETS, _MOST_COUNTERS, _MOST_CONSUMED = 16, 8, 32, 2
-_LONGEST_DRIVER, _LONGEST_POOL = 63, 253
+_LONGEST_DRIVER, _LONGEST_POOL, _LONGEST_IDENTIFIER = 63, 253, 32
 _EFFECTS = ("NoExecute", "NoSchedule", "None")
 _NODES = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
-_LISTS = ("bools", "ints", "strings", "versions")
 _SEMVER = re.compile(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
     r"(-(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(\.(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*)?"
@@ -49,13 +49,12 @@ def _slice(spec: JSON) -> Iterator[Mistake]:
 
 def _name(place: str, name: str, longest: int, separator: str | None = None) -> Iterator[Mistake]:
     """Names of drivers and pools: DNS subdomains, in a pool's name with slashes between."""
-    if not name:
-        yield required(place)
-    elif len(name) > longest:
-        yield too_long(place, longest)
-    elif not all(map(is_dns_subdomain, name.split(separator) if separator else [name])):
-        text = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters"
-        yield invalid(place, name, text)
+    if not name or len(name) > longest:
+        yield too_long(place, longest) if name else required(place)
+        return
+    for part in name.split(separator) if separator else [name]:
+        if not is_dns_subdomain(part if separator else part.lower()):
+            yield invalid(place, part, "a lowercase RFC 1123 subdomain is needed")
 
 
 def _nodes(spec: JSON) -> Iterator[Mistake]:
@@ -87,7 +86,7 @@ def _contents(spec: JSON) -> Iterator[Mistake]:
 
 def _is_special(device: JSON) -> bool:
     """Whether its like make 64 the limit."""
-    lists = any(set(_LISTS) & one.keys() for one in device.get("attributes", {}).values())
+    lists = any(set(LISTS) & one.keys() for one in device.get("attributes", {}).values())
     return bool(lists or device.get("taints") or device.get("consumesCounters"))
 
 
@@ -123,7 +122,7 @@ def _device(device: JSON, place: str) -> Iterator[Mistake]:
 
 
 def _count(attribute: JSON) -> int:
-    return max(1, *(len(attribute.get(name, ())) for name in _LISTS))
+    return max(1, *(len(attribute.get(name, ())) for name in LISTS))
 
 
 def _attribute(attribute: JSON, place: str) -> Iterator[Mistake]:
@@ -144,7 +143,7 @@ def _taint(taint: JSON, place: str) -> Iterator[Mistake]:
     if not is_label_name(key):
         yield invalid(f"{place}.key", key, "a label's key is needed")
     if not is_label_value(value):
-        text = "a valid label must be an empty string or consist of alphanumeric characters"
+        text = "a label's value is needed: at most 63 letters, digits, '-', '_' and '.'"
         yield invalid(f"{place}.value", value, text)
     if not effect:
         yield required(f"{place}.effect")
@@ -174,13 +173,19 @@ def _immutable(spec: JSON, before: JSON) -> Iterator[Mistake]:
 
 
 def _key(key: str, place: str) -> Iterator[Mistake]:
-    for problem in qualified_name_problems(key):
-        yield invalid(place, key, problem)
+    """Judge an attribute's or a capacity's name: `[domain/]identifier`."""
+    domain, slash, name = key.rpartition("/")
+    if slash and not domain:
+        yield invalid(place, "", "the domain must not be empty")
+    elif slash:
+        yield from _name(place, domain, _LONGEST_DRIVER)
+    if len(name) > _LONGEST_IDENTIFIER:
+        yield too_long(place, _LONGEST_IDENTIFIER)
+    if not is_c_identifier(name):
+        yield invalid(place, name, "a valid C identifier is needed: letters, digits and '_'")
 
 
 def _label(name: str, place: str) -> Iterator[Mistake]:
-    if not name:
-        yield required(place)
-    elif not is_dns_label(name):
-        text = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters"
+    if not is_dns_label(name):
+        text = "a lowercase RFC 1123 label of at most 63 characters is needed"
         yield invalid(place, name, text)

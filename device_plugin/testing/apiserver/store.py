@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from device_plugin.testing.apiserver.gates import Gate, drop
+from device_plugin.testing.apiserver.gates import OFF, Gate, drop
 from device_plugin.testing.apiserver.refusals import (
     JSON,
     Kind,
@@ -55,7 +55,7 @@ class Store:
     def __init__(self) -> None:
         self.condition = threading.Condition()  # over a re-entrant lock
         self.version = 1
-        self.disabled: frozenset[Gate] = frozenset()
+        self.disabled: frozenset[Gate] = OFF
         self._oldest = 1  # events up to here are forgotten
         self._objects: dict[_Key, JSON] = {}
         self._events: list[Event] = []

@@ -7,7 +7,7 @@ from typing import Any
 from device_plugin.testing.connections import Behaviour
 from device_plugin.testing.dra.client import DriverClient, DriverError
 from device_plugin.testing.dra.drivers import Drivers, NotRegisteredError
-from device_plugin.testing.dra.records import ClaimRecord, Cluster
+from device_plugin.testing.dra.records import ClaimRecord, Cluster, ClusterError
 from device_plugin.testing.pods import Pod, PodClaim
 from device_plugin.testing.state import State
 
@@ -112,7 +112,7 @@ class Claims:
             raise RuntimeError("no API server: FakeKubelet(directory, root=..., cluster=...)")
         try:
             return self._cluster.claim(namespace, name)
-        except Exception as error:
+        except ClusterError as error:
             raise _Problem(f"fetch ResourceClaim {name}: {error}") from error
 
     def _client(self, driver: str) -> DriverClient:

@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+_UNIFIED = Path("/sys/fs/cgroup/unified")
+
 
 def _mount(*arguments: str) -> None:
     subprocess.run(["mount", *arguments], check=True, stdin=subprocess.DEVNULL)
@@ -29,6 +31,8 @@ def main() -> None:
     _mount("--bind", _folder(run / "kubelet"), _folder(Path("/var/lib/kubelet")))
     _mount("--bind", _folder(run / "log"), "/var/log")
     _mount("-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run")
+    if _UNIFIED.is_mount():  # crun knows no mixture of cgroups' versions
+        subprocess.run(["umount", str(_UNIFIED)], check=True, stdin=subprocess.DEVNULL)
     _mount("--make-rshared", "/")  # among our own; unshare has cut the way to the host's
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     (run / "node.ready").touch()

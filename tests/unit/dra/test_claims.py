@@ -114,6 +114,14 @@ def test_without_the_api_server_what_is_prepared_stays_so(node):
     assert node.prepared("a", result("gpu-0")) == first
 
 
+def test_what_is_prepared_and_gone_is_not_prepared_again(node):
+    ref = node.api.allocate("a", result("gpu-0"))
+    node.prepare(ref)
+    node.api.claims.clear()
+    assert node.prepare(ref) == "it does not exist any more: delete the Pod"
+    assert node.claims.held() == {"gpu-0": GPU}  # until the kubelet gives it back
+
+
 def test_a_slow_api_server_does_not_outlast_the_kubelet(node, monkeypatch):
     refs = [node.api.allocate(name, result(f"gpu-{i}")) for i, name in enumerate("ab")]
     monkeypatch.setattr("device_plugin.dra.claims._PATIENCE", -1.0)

@@ -46,7 +46,7 @@ class Machine(RuleBasedStateMachine):
         self.wanted: dict[str, tuple[str, ...]] = {}  # by UID, what was allocated
         self.answered: dict[str, tuple[str, ...]] = {}  # by UID, what was answered last
         self.real_fsync = os.fsync
-        os.fsync = self.fsync
+        os.fsync = self.fsync  # type: ignore[assignment]
         self.api.refuse = lambda _: ApiError("no answer") if "api" in self.faults else None
         self.restart()
 

@@ -245,4 +245,3 @@ def test_a_kubeconfig_without_a_user(tmp_path, server):
     api = client.connect(path)
     assert api.node_uid(NODE)
     api.close()
-

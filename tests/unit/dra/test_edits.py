@@ -76,7 +76,7 @@ def test_two_nodes_at_one_path(node):
     text = node.refused("a", result("a"), result("b"))
     assert text == (
         "/dev/a and /dev/b are both to be /dev/gpu in the container: ask for one device, or put"
-        " {index} into its `to` in the config"
+        " {index} into the `to` of the config"
     )
     node.prepared("b", result("a", "one"), result("b", "two"))  # they may be two containers'
 

@@ -66,10 +66,10 @@ def test_the_claims_come_last():
             "`mounts` is taken from a DeviceClass only: ask whoever runs the cluster",
         ),
         ({**HEAD, "annotations": {}}, "unknown key `annotations`; there is `env`"),
-        ({**HEAD, "env": {"A": 1}}, 'YAML reads 1 as a number; quote it: "1"'),
-        ({**HEAD, "env": {"A": None}}, 'YAML reads null as no value; quote it: "null"'),
+        ({**HEAD, "env": {"A": 1}}, 'env.A: YAML reads 1 as a number; quote it: "1"'),
+        ({**HEAD, "env": {"A": None}}, 'env.A: YAML reads null as no value; quote it: "null"'),
         ({**HEAD, "env": []}, "`env` must be a mapping, not a list; write each as `name: value`"),
-        ({**HEAD, "env": {"A": "{id"}}, "`{` is never closed; write `{{` for a literal one"),
+        ({**HEAD, "env": {"A": "{id"}}, "env.A: `{` is never closed; write `{{` for a literal one"),
         ({**HEAD, "env": {"A": "a\nb"}}, "`A` may not hold a line break"),
         (
             {**HEAD, "env": {"A": "\x7f"}},
@@ -77,7 +77,7 @@ def test_the_claims_come_last():
         ),
         (
             {**HEAD, "env": {"A=B": "1"}},
-            VARIABLE,
+            f"env.A=B: {VARIABLE}",
         ),
     ],
 )

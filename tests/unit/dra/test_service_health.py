@@ -1,6 +1,7 @@
 """What the kubelet is told of the devices' health, in both versions."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +26,7 @@ VERSIONS = [
     (v1, v1_grpc.DRAResourceHealthStub),
     (v1alpha1, v1alpha1_grpc.DRAResourceHealthStub),
 ]
+CONTEXT: Any = SimpleNamespace(add_callback=lambda _: True, is_active=lambda: True)
 
 
 @pytest.fixture
@@ -102,14 +104,26 @@ def test_it_is_sent_again_before_the_kubelet_forgets(service, monkeypatch):
     assert told(first[0]) == told(first[2])
 
 
-def test_what_is_no_news_is_not_sent(service, node):
-    with stream(service) as reports:
-        next(reports)
-        service.news()
-        service.news()
-        node.offer(stick("gpu-0", reason="hot"))
-        service.news()
-        assert told(next(reports)) == {"gpu-0": "hot"}
+def test_what_is_no_news_is_not_sent():
+    looked = []
+
+    def current():
+        looked.append(1)
+        return now
+
+    now = (DeviceHealth("gpu-0"),)
+    made = Health(current)
+    reports = made.reports(CONTEXT)
+    assert next(reports) == now
+    with ThreadPoolExecutor() as thread:
+        second = thread.submit(next, reports)
+        made.news()
+        wait_for(lambda: len(looked) == 2)
+        made.news()
+        wait_for(lambda: len(looked) == 3)
+        now = (DeviceHealth("gpu-0", "hot"),)
+        made.news()
+        assert second.result(10) == now
 
 
 def test_the_streams_end_with_the_service(service):
@@ -180,10 +194,9 @@ def test_a_list_never_outgrows_a_message(node):
 
 
 def test_a_flapping_device_does_not_wear_the_kubelet():
-    context: Any = SimpleNamespace(add_callback=lambda _: True, is_active=lambda: True)
     count = iter(range(10**9))
     made = Health(lambda: (DeviceHealth("gpu-0", str(next(count))),))
-    reports = made.reports(context)
+    reports = made.reports(CONTEXT)
     next(reports)
     made.news()
     started = time.monotonic()

@@ -1,10 +1,12 @@
-"""Whoever reads the slices at any moment sees devices as they once were offered, or an unfinished pool.
+"""Whoever reads the slices at any moment sees what was offered once, or an unfinished pool.
 
 Offers that change, slices that others delete and processes that die between two writes, in any
 order.
 """
 
 import copy
+from collections.abc import Callable
+from functools import partial
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,11 +43,11 @@ def seen(api: Api) -> list[str] | None:
 def live(api: Api, wanted: list[Json], writes: int, allowed: list[list[str]]) -> bool:
     """Write so often at most; returns whether all was written."""
     todo = plan(copy.deepcopy(list(api.stored.values())), wanted, POOL)
-    steps = [(api.delete, one) for one in todo.delete]
-    steps += [(api.replace, one) for one in todo.replace]
-    steps += [(api.create, one) for one in todo.create]
-    for write, what in steps[:writes]:
-        write(what)
+    steps: list[Callable[[], object]] = [partial(api.delete, one) for one in todo.delete]
+    steps += [partial(api.replace, one) for one in todo.replace]
+    steps += [partial(api.create, one) for one in todo.create]
+    for write in steps[:writes]:
+        write()
         assert seen(api) in (None, *allowed)
     return len(steps) <= writes
 
