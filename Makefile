@@ -9,7 +9,7 @@ PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 .DEFAULT_GOAL := help
 CLUSTER := PYTHONPATH=tests/e2e $(BIN)/python -m cluster
 IMAGE   ?= build/device-plugin-image.tar
-.PHONY: help demo test search test-lowest manifests-check e2e e2e-down image lint format proto proto-check reference lock bench clean
+.PHONY: help demo test search test-lowest manifests-check e2e e2e-down kind-demo image lint format proto proto-check reference lock bench clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 17
@@ -58,6 +58,10 @@ e2e: $(VENV)/dev.stamp ## tests on a real one-node cluster, built and started he
 
 e2e-down: $(VENV)/run.stamp ## stop that cluster; nothing is left but the cache of its programs
 	@$(CLUSTER) down
+
+# By itself the demo says what is missing before anything is installed.
+kind-demo: $(if $(filter e2e,$(ON)),$(VENV)/run.stamp) ## devices by number and by claim, on kind; ON=e2e: on the cluster of `make e2e`
+	@$(if $(filter e2e,$(ON)),$(BIN)/python tests/e2e/without_docker.py,MAKEFLAGS=--no-print-directory examples/kind/demo.sh)
 
 image: $(VENV)/run.stamp ## the container image, as an OCI archive; BASE_IMAGE=... for another base
 	@$(CLUSTER) image $(IMAGE)

@@ -19,6 +19,7 @@ _LINK = "-s -w"  # no symbols: half the size
 _MODULES = _HERE / "modules"
 _PROGRAMS = {
     "helm": (_MODULES / "helm", "helm.sh/helm/v4/cmd/helm"),
+    "kind": (_MODULES / "kind", "sigs.k8s.io/kind"),
     # The one of the tests on a real cluster, which share the compiled packages.
     "kubectl": (
         _HERE.parent / "e2e" / "cluster" / "modules" / "kubernetes-1.37",

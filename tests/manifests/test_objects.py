@@ -96,6 +96,8 @@ _SOURCES: dict[str, Any] = {
     "manifests": (_made, OVERLAYS[-1] / "config.yaml"),
     "manifests, DRA": (_made_by_claim, _DRA),
     "docs/dra.md": (_documented, ROOT / "docs" / "dra.md"),
+    "kind": (kustomize, ROOT / "examples" / "kind"),
+    "kind, Pod": (_written, ROOT / "examples" / "kind" / "pod.yaml"),
     **{path.stem: (_written, path) for path in EXAMPLES},
     **{f"runtimeclass, {path.stem}": (_written, path) for path in RUNTIME_CLASSES},
 }

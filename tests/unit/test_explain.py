@@ -236,7 +236,7 @@ BOXED = config.check(SANDBOXED.encode(), "config.yaml")
 
 
 @pytest.fixture
-def boxed(tmp_path) -> Path:
+def boxed(tmp_path):
     """A host with devices for sandboxes, good and bad."""
     for name in ("kvm", "vga", "fuse"):
         node(tmp_path, f"/dev/{name}", 0o666)

@@ -89,13 +89,16 @@ def _configure_gvisor(path: Sequence[Path]) -> None:
 
 def _wrap_crun() -> None:
     """crun before 1.14.2 refuses specs that call themselves newer than 1.0, and can run them."""
-    _CRUN.write_text(f"""#!/bin/sh
-for word; do
-    [ "$before" = --bundle ] && sed -i 's/"ociVersion":"[^"]*"/"ociVersion":"1.0.2"/' "$word/config.json"
-    before=$word
-done
-exec {shutil.which("crun")} "$@"
-""")
+    older = 's/"ociVersion":"[^"]*"/"ociVersion":"1.0.2"/'
+    lines = [
+        "#!/bin/sh",
+        "for word; do",
+        f'    [ "$before" = --bundle ] && sed -i \'{older}\' "$word/config.json"',
+        "    before=$word",
+        "done",
+        f'exec {shutil.which("crun")} "$@"',
+    ]
+    _CRUN.write_text("\n".join([*lines, ""]))
     _CRUN.chmod(0o700)
 
 
