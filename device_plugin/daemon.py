@@ -314,6 +314,7 @@ class Daemon:
             metrics=self._metrics,
             changed=changed,
             suspect=partial(self._upkeep.suspect, resource().name),
+            claimed=self._dynamic.held,
         )
 
     def _kubelet_folder_changed(self) -> None:

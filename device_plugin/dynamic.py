@@ -54,6 +54,16 @@ class Dynamic:
 
     def follow(self, config: Config) -> None:
         """Offer what the inventory has of the resources with `api: dra`."""
+        try:
+            self._follow(config)
+        except Exception as error:  # noqa: BLE001 - a bug must not cost the other resources anything
+            if self._driver is None:
+                self._try_at = time.monotonic() + _AGAIN
+            if not self._problem.endswith(repr(error)):
+                _log.exception("DRA failed unexpectedly")
+            self._problem = f"DRA failed, please report: {error!r}"
+
+    def _follow(self, config: Config) -> None:
         offered = any(resource.api == "dra" for resource in config.resources)
         self._needed = offered or bool(self._left)
         if self._driver is None and self._needed:
@@ -125,13 +135,9 @@ class Dynamic:
         """The claims in the state folder: their devices are taken, whatever the config says."""
         if not (self._place.state_dir / _CLAIMS).exists():
             return ()
-        from device_plugin.dra.checkpoint import Checkpoint, Unusable  # noqa: PLC0415
+        from device_plugin.dra.checkpoint import glimpse  # noqa: PLC0415
 
-        try:
-            return list(Checkpoint(self._place.state_dir).claims.values())
-        except Unusable as why:
-            self._say(str(why))
-            return ()
+        return glimpse(self._place.state_dir)
 
     def _start(self, config: Config) -> None:
         now = time.monotonic()

@@ -28,9 +28,9 @@ STOP_TIMEOUT = 0.5  # seconds; a call in flight may last longer, and is left to 
 QUARREL = 10  # times in a row that somebody else changed our slices
 _MAX_NAMED = 20
 _LOST = {
-    "shares": "it knows no consumable capacity: each replica is a device of its own",
-    "parts": "it knows no partitions: devices are offered whole",
-    "taints": "it knows no device taints: unhealthy devices are left out",
+    "shares": "it knows no consumable capacity: each replica is a device of its own; " + _RESTART,
+    "parts": "it knows no partitions: devices are offered whole; " + _RESTART,
+    "taints": "it knows no device taints: unhealthy devices are left out; " + _RESTART,
 }
 _log = structlog.get_logger()
 
