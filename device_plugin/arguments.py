@@ -40,7 +40,7 @@ class _Named:
 
     def __call__(self, text: str) -> object:
         try:
-            return self._type(text)
+            return self._type(str(text))
         except argparse.ArgumentTypeError as why:
             if not isinstance(text, _FromEnvironment):
                 raise

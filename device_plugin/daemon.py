@@ -135,7 +135,12 @@ class Daemon:
             cdi_dir=self._options.cdi_dir,
             host=self._host,
         )
-        self._dynamic = Dynamic(place, self._claimable, partial(self._post, _Event.LOOK))
+        self._dynamic = Dynamic(
+            place,
+            self._claimable,
+            changed=partial(self._post, _Event.LOOK),
+            handed_out=lambda device: self._handed_out.numbers(device) is not None,
+        )
         self._upkeep = Upkeep(
             host=self._host,
             inventory=self._inventory,

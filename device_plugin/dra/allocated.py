@@ -120,9 +120,7 @@ def allocated(claim: Json, ref: ClaimRef, driver: str, pool: str) -> Allocated:
     devices = read.status.allocation.devices
     results = tuple(one for one in devices.results if one.driver == driver)
     if not results:
-        raise Refused(
-            f"nothing of it is allocated from {driver}, although the kubelet asks it: delete the Pod"
-        )
+        raise Refused(f"nothing of it is allocated from {driver}, which is asked: delete the Pod")
     if strange := sorted({one.pool for one in results} - {pool}):
         raise Refused(f"it has devices of the node {strange[0]}, and this is {pool}")
     ours = (one for one in devices.config if one.opaque is not None)
@@ -140,7 +138,7 @@ def is_gone(claim: Json, uid: str) -> bool | None:
     if read.metadata.uid != uid:
         return True
     if read.status.allocation is None:
-        return "allocation" not in claim.get("status", {})
+        return None if "allocation" in claim.get("status", {}) else True
     return False if read.status.allocation.devices.results else None
 
 

@@ -110,15 +110,10 @@ class Checkpoint:
     def __init__(self, folder: Path) -> None:
         """Raises Unusable. What is no checkpoint is put aside, and said."""
         self._path = folder / FILE
-        self.aside = folder / ASIDE
+        self.folder, self.aside = folder, folder / ASIDE
         read = _read(self._path)
         self._claims: Mapping[str, Prepared] = {claim.uid: claim for claim in read.claims}
-        self._forgotten = read.forgotten
-
-    @property
-    def forgets(self) -> bool:
-        """Whether there may be claims of this boot that are not here."""
-        return self._forgotten == boot_id()
+        self.forgotten = read.forgotten  # the boot of which claims may be that are not here
 
     @property
     def claims(self) -> Mapping[str, Prepared]:
@@ -135,8 +130,7 @@ class Checkpoint:
             self._write({known: one for known, one in self._claims.items() if known != uid})
 
     def _write(self, claims: Mapping[str, Prepared]) -> None:
-        forgotten = self._forgotten if self.forgets else ""
-        file = _File(VERSION, tuple(claims.values()), forgotten)
+        file = _File(VERSION, tuple(claims.values()), self.forgotten)
         _replace(self._path, msgspec.json.encode(file))
         self._claims = claims
 

@@ -127,3 +127,5 @@ def test_the_move_by_a_restart(
     pods = [start_pod({GPU: 1}).wait_running() for _ in range(2)]
     assert kept not in [pod.report()["env"]["GPU"] for pod in pods]
     assert all(map(_by_claim, pods))
+    old.delete()
+    eventually(lambda: kept in dra.free(kubectl, GPU), 120, lambda: dra.slices(kubectl))
