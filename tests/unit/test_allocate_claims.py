@@ -18,7 +18,8 @@ class Racing:
     """A plugin, and something that happens while it remembers what it hands out."""
 
     def __init__(self, state):
-        self.inventory, self.handed_out, self.claimed = Inventory(), HandedOut(state), {}
+        self.inventory, self.handed_out = Inventory(), HandedOut(state)
+        self.claimed: dict[str, str] = {}
         self.inventory.replace(R, [Candidate(Device("a")), Candidate(Device("b"))])
         self.plugin = Plugin(
             resource=lambda: Resource(R, ()),

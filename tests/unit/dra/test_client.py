@@ -182,7 +182,7 @@ def test_what_others_say_is_one_line_that_can_be_shown(connected, server):
     ],
 )
 def test_names_stay_in_their_part_of_the_path(tmp_path, call, path):
-    sent = []
+    sent: list[bytes] = []
 
     def answer(connection):
         connection.sendall(b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n")
