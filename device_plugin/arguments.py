@@ -9,6 +9,7 @@ from pathlib import Path
 _PORT, _MAX_PORT = re.compile("[0-9]{1,5}"), 65535
 _LABEL = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _DOMAIN_LIMIT = 244  # the kubelet's (A2)
+_NODE_LIMIT = 253  # characters
 _IMAGE = re.compile("[A-Za-z0-9][-A-Za-z0-9._/:@]*")
 
 
@@ -39,7 +40,7 @@ class _Named:
 
     def __call__(self, text: str) -> object:
         try:
-            return self._type(text)
+            return self._type(str(text))
         except argparse.ArgumentTypeError as why:
             if not isinstance(text, _FromEnvironment):
                 raise
@@ -119,6 +120,15 @@ def domain(text: str) -> str:
 def namespace(text: str) -> str:
     if not _LABEL.fullmatch(text):
         raise argparse.ArgumentTypeError(f"{text!r} is no namespace: use a-z, 0-9 and -")
+    return text
+
+
+def node_name(text: str) -> str:
+    """Of a Node: a domain in lower case."""
+    if text and not (len(text) <= _NODE_LIMIT and all(map(_LABEL.fullmatch, text.split(".")))):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no node's name: see `kubectl get nodes`; in a Pod it is spec.nodeName"
+        )
     return text
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from device_plugin.device import Candidate
 from device_plugin.inventory import Inventory
-from device_plugin.listing import HELD_BY_PLUGIN, Update
+from device_plugin.listing import CLAIMED, HELD_BY_PLUGIN, Update
 
 
 def offer(
@@ -56,4 +56,4 @@ def unclaimed(candidate: Candidate, claimed: Mapping[str, str]) -> Candidate:
     """Fail a device that a claim has, for the device plugin."""
     if candidate.device.id not in claimed:
         return candidate
-    return msgspec.structs.replace(candidate, problem="a claim holds it")
+    return msgspec.structs.replace(candidate, problem=CLAIMED)

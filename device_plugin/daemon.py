@@ -135,7 +135,12 @@ class Daemon:
             cdi_dir=self._options.cdi_dir,
             host=self._host,
         )
-        self._dynamic = Dynamic(place, self._claimable, partial(self._post, _Event.LOOK))
+        self._dynamic = Dynamic(
+            place,
+            self._claimable,
+            changed=partial(self._post, _Event.LOOK),
+            handed_out=lambda device: self._handed_out.numbers(device) is not None,
+        )
         self._upkeep = Upkeep(
             host=self._host,
             inventory=self._inventory,
@@ -314,6 +319,7 @@ class Daemon:
             metrics=self._metrics,
             changed=changed,
             suspect=partial(self._upkeep.suspect, resource().name),
+            claimed=self._dynamic.held,
         )
 
     def _kubelet_folder_changed(self) -> None:

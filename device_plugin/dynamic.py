@@ -41,11 +41,21 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 class Dynamic:
     """The driver, once there is need of one. Called on the daemon's loop, but for `problems`."""
 
-    def __init__(self, place: Place, inventory: Inventory, changed: Callable[[], None]) -> None:
-        """`changed` is called, on any thread, when claims may hold other devices."""
+    def __init__(
+        self,
+        place: Place,
+        inventory: Inventory,
+        changed: Callable[[], None],
+        handed_out: Callable[[str], bool],
+    ) -> None:
+        """`changed` is called, on any thread, when claims may hold other devices.
+
+        handed_out: whether a container may have a device by the device plugin.
+        """
         self._place = place
         self._inventory = inventory
         self._changed = changed
+        self._handed_out = handed_out
         self._driver: Driver | None = None
         self._problem = ""
         self._try_at = 0.0
@@ -54,8 +64,19 @@ class Dynamic:
 
     def follow(self, config: Config) -> None:
         """Offer what the inventory has of the resources with `api: dra`."""
+        try:
+            self._follow(config)
+        except Exception as error:  # noqa: BLE001 - a bug must not cost the other resources anything
+            if self._driver is None:
+                self._try_at = time.monotonic() + _AGAIN
+            if not self._problem.endswith(repr(error)):
+                _log.exception("DRA failed unexpectedly")
+            self._problem = f"DRA failed, please report: {error!r}"
+
+    def _follow(self, config: Config) -> None:
         offered = any(resource.api == "dra" for resource in config.resources)
-        self._needed = offered or bool(self._left)
+        # Of claims that were forgotten only the driver knows.
+        self._needed = offered or (self._place.state_dir / _CLAIMS).exists()
         if self._driver is None and self._needed:
             self._start(config)
         if self._driver is None:
@@ -125,17 +146,13 @@ class Dynamic:
         """The claims in the state folder: their devices are taken, whatever the config says."""
         if not (self._place.state_dir / _CLAIMS).exists():
             return ()
-        from device_plugin.dra.checkpoint import Checkpoint, Unusable  # noqa: PLC0415
+        from device_plugin.dra.checkpoint import glimpse  # noqa: PLC0415
 
-        try:
-            return list(Checkpoint(self._place.state_dir).claims.values())
-        except Unusable as why:
-            self._say(str(why))
-            return ()
+        return glimpse(self._place.state_dir)
 
     def _start(self, config: Config) -> None:
         now = time.monotonic()
-        if config.dra is None:
+        if config.dra is None and self._left:
             names = sorted({claim.driver for claim in self._left})
             self._say(
                 f"{len(self._left)} claims of {', '.join(names)} are prepared, and the config has"
@@ -156,6 +173,7 @@ class Dynamic:
                 host=self._place.host,
                 inventory=self._inventory,
                 changed=self._changed,
+                handed_out=self._handed_out,
             )
         except CannotServe as why:
             self._try_at = now + _AGAIN

@@ -16,6 +16,7 @@ from device_plugin.arguments import (
     folder,
     image,
     namespace,
+    node_name,
     switch,
 )
 
@@ -102,6 +103,7 @@ def cluster(parser: argparse.ArgumentParser) -> None:
     flag(
         parser,
         "--node-name",
+        type=node_name,
         metavar="NAME",
         default="",
         help="this node's name in the cluster; for resources with `api: dra`",

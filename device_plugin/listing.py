@@ -22,6 +22,7 @@ NOT_IN_CONFIG = "not in config"  # the reason of an ID that the config had and h
 # The reason of a device that moved to DRA while a Pod has it: the scheduler must not see it at all,
 # for a claim may tolerate what is wrong with a device.
 HELD_BY_PLUGIN = "a container holds it through the device plugin"
+CLAIMED = "a claim holds it"  # the other way round
 HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
 
 # The kubelet's receive limit is 4 MiB a message and a longer list ends the stream. What every

@@ -5,7 +5,7 @@ Contract: the kubelet's v1beta1 device plugin API (api/deviceplugin/v1beta1).
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 
@@ -15,13 +15,13 @@ import structlog
 from device_plugin import allocation
 from device_plugin._api.deviceplugin.v1beta1 import deviceplugin_pb2 as pb
 from device_plugin._api.deviceplugin.v1beta1 import deviceplugin_pb2_grpc as pb_grpc
-from device_plugin.allocation import Grant, Refused, Unknown
+from device_plugin.allocation import Grant, Refused, Share, Unknown
 from device_plugin.config import Resource
 from device_plugin.device import Device
 from device_plugin.health import check_mounts, check_nodes
 from device_plugin.host import Host
 from device_plugin.inventory import Inventory
-from device_plugin.listing import Snapshot
+from device_plugin.listing import CLAIMED, Snapshot
 from device_plugin.metrics import Metrics
 from device_plugin.state import HandedOut
 
@@ -34,6 +34,7 @@ class Plugin(pb_grpc.DevicePluginServicer):
     """Answers for one resource, as the config has it now, on one socket.
 
     `changed` is called when a stream opens or ends, `suspect` with an ID that is not ours.
+    `claimed` says which devices claims have.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Plugin(pb_grpc.DevicePluginServicer):
         metrics: Metrics,
         changed: Callable[[], None],
         suspect: Callable[[str], None],
+        claimed: Callable[[], Container[str]],
     ) -> None:
         self._resource = resource
         self.resource = resource().name
@@ -55,6 +57,7 @@ class Plugin(pb_grpc.DevicePluginServicer):
         self._metrics = metrics
         self._changed = changed
         self._suspect = suspect
+        self._claimed = claimed
         self._log = structlog.get_logger().bind(resource=self.resource)
         self._lock = threading.Lock()
         self._ending = False
@@ -170,9 +173,18 @@ class Plugin(pb_grpc.DevicePluginServicer):
             self._handed_out.remember(self.resource, numbers)
         except OSError as error:
             self._log.error("cannot remember what was handed out", error=str(error))
+        self._check_again(ids, shares)
         ids_given = [share.id for share in shares]
         self._log.info("allocated", count=len(ids_given), devices=ids_given[:MAX_NAMED])
         return grant_message(grant)
+
+    def _check_again(self, ids: Iterable[str], shares: Iterable[Share]) -> None:
+        """Refuse what went to claims meanwhile: now that we are remembered, they go without."""
+        allocation.shares(self._resource(), self._inventory.snapshot(self.resource), ids)
+        claimed = self._claimed()
+        for share in shares:
+            if share.device.id in claimed:
+                raise Refused(f"device {share.id} of {self.resource} is unhealthy: {CLAIMED}")
 
     @contextmanager
     def _measured(self) -> Iterator[None]:

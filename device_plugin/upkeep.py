@@ -43,8 +43,8 @@ class _Seen(msgspec.Struct, frozen=True):
     look: Look
     found: Mapping[str, Discovered]
     found_before: Mapping[str, Discovered]  # by the config that this one replaces
-    holders: Mapping[str, str]
-    claimed: Mapping[str, str]
+    holders: Mapping[str, str] = {}
+    claimed: Mapping[str, str] = {}
 
     def dropped(self, resource: str) -> set[str]:
         """The devices that are not found because the config has them no more."""
@@ -100,19 +100,25 @@ class Upkeep:
         found = discover(look, config, self._answers)
         found_before = discover(look, before, self._answers) if before is not None else {}
         self._metrics.looked(time.monotonic() - started)
-        seen = _Seen(look, found, found_before, self._holders(config), self._claimed())
         by_cdi = {resource.name for resource in config.resources if resource.container.cdi}
         by_claims = {one.name for one in config.resources if one.api == "dra"}
         for name in self._claimable.resources:
             if name not in by_claims:
                 self._claimable.remove(name)
-        ours = [*self._inventory.resources, *self._handed_out.resources]
-        served = [name for name in found if name not in by_claims]
+        ours = dict.fromkeys((*self._inventory.resources, *self._handed_out.resources))
+        # First those go off the kubelet's lists that claims may have: whatever Allocate gave away
+        # before that is remembered by then, and what it gives after that it refuses.
+        moving = [name for name in ours if name in by_claims]
+        seen = _Seen(look, found, found_before)
+        for name in moving:
+            self._guarded(name, partial(self._replace, name, seen, by_claims, by_cdi=False))
+        seen = _Seen(look, found, found_before, self._holders(config), self._claimed())
         for name in by_claims:
             self._guarded(name, partial(self._offer, name, seen, config.removed_grace))
-        for name in dict.fromkeys((*served, *ours)):
-            due = name in by_cdi
-            self._guarded(name, partial(self._replace, name, seen, by_claims, by_cdi=due))
+        for name in dict.fromkeys((*found, *ours)):
+            if name not in by_claims:
+                due = name in by_cdi
+                self._guarded(name, partial(self._replace, name, seen, by_claims, by_cdi=due))
         return look.folders
 
     def _guarded(self, resource: str, step: Callable[[], None]) -> None:

@@ -120,11 +120,26 @@ def allocated(claim: Json, ref: ClaimRef, driver: str, pool: str) -> Allocated:
     devices = read.status.allocation.devices
     results = tuple(one for one in devices.results if one.driver == driver)
     if not results:
-        raise Refused(f"nothing of it is allocated from {driver}")
+        raise Refused(f"nothing of it is allocated from {driver}, which is asked: delete the Pod")
     if strange := sorted({one.pool for one in results} - {pool}):
         raise Refused(f"it has devices of the node {strange[0]}, and this is {pool}")
     ours = (one for one in devices.config if one.opaque is not None)
     return Allocated(results, tuple(one for one in ours if _driver(one) == driver))
+
+
+def is_gone(claim: Json, uid: str) -> bool | None:
+    """Whether the claim has no devices any more; None if what was answered does not say."""
+    try:
+        read = msgspec.convert(claim, _Claim)
+    except msgspec.ValidationError:
+        return None
+    if claim.get("kind") != "ResourceClaim":
+        return None
+    if read.metadata.uid != uid:
+        return True
+    if read.status.allocation is None:
+        return None if "allocation" in claim.get("status", {}) else True
+    return False if read.status.allocation.devices.results else None
 
 
 def _driver(one: Configuration) -> str:

@@ -16,6 +16,7 @@ from device_plugin.config import Mount
 
 FILE, ASIDE = "dra-claims.json", "dra-claims.corrupt.json"
 VERSION = 1
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 _log = structlog.get_logger()
 
@@ -70,9 +71,15 @@ class _Header(msgspec.Struct):
     version: int
 
 
-class _File(msgspec.Struct):
+class _File(msgspec.Struct, omit_defaults=True):
     version: int
     claims: tuple[Prepared, ...]
+    forgotten: str = ""  # the boot in which the claims before these were, if a file was corrupt
+
+
+def boot_id() -> str:
+    """What tells this run of the node's kernel from all others."""
+    return _BOOT_ID.read_text().strip()
 
 
 def held(claims: Iterable[Prepared]) -> dict[str, str]:
@@ -89,13 +96,24 @@ def holders(claims: Iterable[Prepared]) -> dict[str, list[str]]:
     return found
 
 
+def glimpse(folder: Path) -> list[Prepared]:
+    """What the checkpoint says, in as far as it can be read, be it newer; changes nothing."""
+    try:
+        return list(msgspec.json.decode((folder / FILE).read_bytes(), type=_File).claims)
+    except (OSError, msgspec.MsgspecError, RecursionError):
+        return []
+
+
 class Checkpoint:
     """The claims that are prepared. Whoever writes takes care that nobody else does."""
 
     def __init__(self, folder: Path) -> None:
         """Raises Unusable. What is no checkpoint is put aside, and said."""
         self._path = folder / FILE
-        self._claims: Mapping[str, Prepared] = _read(self._path)
+        self.folder, self.aside = folder, folder / ASIDE
+        read = _read(self._path)
+        self._claims: Mapping[str, Prepared] = {claim.uid: claim for claim in read.claims}
+        self.forgotten = read.forgotten  # the boot of which claims may be that are not here
 
     @property
     def claims(self) -> Mapping[str, Prepared]:
@@ -112,38 +130,36 @@ class Checkpoint:
             self._write({known: one for known, one in self._claims.items() if known != uid})
 
     def _write(self, claims: Mapping[str, Prepared]) -> None:
-        _replace(self._path, msgspec.json.encode(_File(VERSION, tuple(claims.values()))))
+        file = _File(VERSION, tuple(claims.values()), self.forgotten)
+        _replace(self._path, msgspec.json.encode(file))
         self._claims = claims
 
 
-def _read(path: Path) -> Mapping[str, Prepared]:
+def _read(path: Path) -> _File:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        return {}
+        return _File(VERSION, ())
     except OSError as error:
         raise Unusable(f"cannot read {path}: {error.strerror}") from None
     try:
         version = msgspec.json.decode(data, type=_Header).version
         if version <= VERSION:
-            return _by_uid(msgspec.json.decode(data, type=_File).claims)
+            return msgspec.json.decode(data, type=_File)
     except (msgspec.MsgspecError, RecursionError) as error:
-        _put_aside(path, str(error))
-        return {}
+        return _put_aside(path, data, str(error))
     raise Unusable(
         f"{path} is of version {version} and this program reads {VERSION}: run the newer program,"
         " or drain the node and remove the file"
     )
 
 
-def _by_uid(claims: Iterable[Prepared]) -> Mapping[str, Prepared]:
-    return {claim.uid: claim for claim in claims}
-
-
-def _put_aside(path: Path, error: str) -> None:
-    aside = path.with_name(ASIDE)
+def _put_aside(path: Path, data: bytes, error: str) -> _File:
+    """Begin anew, and note that: a restart must not take the claims that run for free devices."""
+    aside, anew = path.with_name(ASIDE), _File(VERSION, (), boot_id())
     try:
-        path.replace(aside)
+        _replace(aside, data)
+        _replace(path, msgspec.json.encode(anew))
     except OSError as failed:
         raise Unusable(f"{path} is corrupt ({error}), and stays: {failed.strerror}") from None
     _log.error(
@@ -151,6 +167,7 @@ def _put_aside(path: Path, error: str) -> None:
         reason=f"{path} is corrupt: {error}",
         kept=str(aside),
     )
+    return anew
 
 
 def _replace(path: Path, content: bytes) -> None:

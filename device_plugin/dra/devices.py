@@ -45,7 +45,10 @@ def given(result: Result, known: Index, taint: str) -> Given:
     """
     chosen = known.get(result.device)
     if chosen is None:
-        raise Refused(f"this node has no device {result.device}: is it still in its config?")
+        raise Refused(
+            f"this node offers no device {result.device} now: a container may still hold it through"
+            " the device plugin, or the config has it no more (`device-plugin status` says)"
+        )
     listed, part = chosen.unit.listed, chosen.unit.part
     admin = bool(result.admin_access)
     tolerated = admin or (listed.reason != HELD_BY_PLUGIN and result.tolerates(taint))
@@ -75,7 +78,7 @@ def check_free(device: Device, wanted: Iterable[Given], others: Iterable[Given])
         return
     what = f"{taking[0].name} of {taking[0].resource}"
     if _meet(device, taking):
-        raise Refused(f"{what} is allocated twice in the claim")
+        raise Refused(_too_much(device, taking, what))
     held = [one for one in others if not one.admin]
     if held and _meet(device, taking + held):
         raise Refused(
@@ -84,9 +87,21 @@ def check_free(device: Device, wanted: Iterable[Given], others: Iterable[Given])
         )
 
 
-def _meet(device: Device, together: Sequence[Given]) -> bool:
+def _too_much(device: Device, taking: Sequence[Given], what: str) -> str:
+    """Why a claim cannot have all of it, whoever else there is."""
+    if _is_twice(taking) or any(one.part is not None for one in taking):
+        return f"{what} is allocated twice in the claim"
+    count, there = sum(one.replicas for one in taking), device.replicas
+    return f"the claim takes {count} replicas of {what}, which has {there}: delete the Pod"
+
+
+def _is_twice(together: Iterable[Given]) -> bool:
     alone = [one.name for one in together if not one.share]
-    if len(set(alone)) < len(alone):
+    return len(set(alone)) < len(alone)
+
+
+def _meet(device: Device, together: Sequence[Given]) -> bool:
+    if _is_twice(together):
         return True
     parts = [one.part for one in together if one.part is not None]
     if not parts:

@@ -37,8 +37,12 @@ class Driver:
         host: Host,
         inventory: Inventory,
         changed: Callable[[], None],
+        handed_out: Callable[[str], bool],
     ) -> None:
-        """`changed` is called when claims may hold other devices. Raises CannotServe."""
+        """`changed` is called when claims may hold other devices. Raises CannotServe.
+
+        handed_out: whether a container may have a device by the device plugin.
+        """
         self.name = dra.driver
         self._inventory = inventory
         self._offers: Sequence[Offer] = ()
@@ -54,6 +58,7 @@ class Driver:
                 cdi_dir=cdi_dir,
                 host=host,
                 changed=changed,
+                handed_out=handed_out,
             )
         except Unusable as why:
             raise CannotServe(str(why)) from None

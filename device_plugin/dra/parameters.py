@@ -67,7 +67,7 @@ def _layer(one: Configuration, driver: str) -> Container:
 
 def _read(parameters: Any, driver: str, due: Any) -> Container:  # noqa: ANN401 - JSON, and a type
     if not isinstance(parameters, Mapping):
-        raise Unreadable("they are no object")
+        raise Unreadable("they are no object: write them as in docs/dra.md")
     rest = dict(parameters)
     wanted = {"apiVersion": f"{driver}/{_VERSION}", "kind": KIND}
     for key, value in wanted.items():

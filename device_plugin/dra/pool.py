@@ -146,7 +146,7 @@ def _replacement(old: Json, spec: Json, pool: Pool) -> Json:
     return {"apiVersion": API_VERSION, "kind": "ResourceSlice", "metadata": metadata, "spec": spec}
 
 
-def _timed(device: Json, times: Mapping[tuple[str, str, str, str], str | None]) -> Json:
+def _timed(device: Json, times: Mapping[tuple[str, str, str], str | None]) -> Json:
     """Keep since when a taint is there: tolerations that end count from then."""
     taints = [
         {**taint, "timeAdded": added}
@@ -157,8 +157,9 @@ def _timed(device: Json, times: Mapping[tuple[str, str, str, str], str | None]) 
     return {**device, "taints": taints} if taints else device
 
 
-def _identity(taint: Json) -> tuple[str, str, str]:
-    return taint["key"], taint.get("value", ""), taint["effect"]
+def _identity(taint: Json) -> tuple[str, str]:
+    """Not its value: a device that is unhealthy for another reason has been so all the while."""
+    return taint["key"], taint["effect"]
 
 
 def _differs(old: Json, spec: Json, pool: Pool) -> bool:

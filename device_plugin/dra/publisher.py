@@ -27,10 +27,13 @@ AUDIT = 600.0  # seconds after which all is listed again, even if nothing is kno
 STOP_TIMEOUT = 0.5  # seconds; a call in flight may last longer, and is left to itself
 QUARREL = 10  # times in a row that somebody else changed our slices
 _MAX_NAMED = 20
-_LOST = {
-    "shares": "it knows no consumable capacity: each replica is a device of its own",
-    "parts": "it knows no partitions: devices are offered whole",
-    "taints": "it knows no device taints: unhealthy devices are left out",
+_LOST = {  # for good: what was dropped once is not tried again
+    "shares": "it knows no consumable capacity: each replica is a device of its own; restart the"
+    " daemon if that is switched on",
+    "parts": "it knows no partitions: devices are offered whole; restart the daemon if that is"
+    " switched on",
+    "taints": "it knows no device taints: unhealthy devices are left out; restart the daemon if"
+    " that is switched on",
 }
 _log = structlog.get_logger()
 

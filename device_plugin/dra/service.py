@@ -21,7 +21,9 @@ from device_plugin.dra.offer import Offer
 from device_plugin.dra.servicers import Registration, add_claims, add_health
 from device_plugin.dra.sockets import Folders, Listener
 
-_CALLS = 64  # for claims, at once: each takes a thread, which may wait for the API server
+# Calls for claims at once, a thread each. More than a kubelet has Pods: those to prepare may all
+# wait for the API server (claims.py lets few of them ask), and none to unprepare is refused then.
+_CALLS = 512
 _REGISTRATION_CALLS = 2
 _PATIENCE = 10.0  # seconds with the kubelet, which looks once a second, before it is a problem
 _GRACE = 0.3  # seconds for calls in flight when a server stops
@@ -107,10 +109,10 @@ class Service(threading.Thread):
 
     @property
     def problem(self) -> str:
-        """Why the kubelet cannot have claims prepared, or containers restarted; empty if it can."""
+        """What keeps claims from being prepared, containers from starting, Pods from ending."""
         if self.ident is not None and not self.is_alive():
             return "its thread has ended"
-        return self._problem or self._claims.problem
+        return "; ".join(filter(None, (self._problem, self._claims.problem)))
 
     def wake(self) -> None:
         """Look at the facts again."""

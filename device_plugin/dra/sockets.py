@@ -54,6 +54,8 @@ class Folders:
                 raise OSError(
                     f"{folder} does not exist: is the kubelet's folder mounted, and the right one?"
                 )
+        if self.serving.exists() and not self.serving.is_dir():
+            raise OSError(f"{self.serving} is no folder: remove it from the node")
         try:
             self.serving.mkdir(_FOLDER_MODE, exist_ok=True)
         except OSError as error:

@@ -4,7 +4,7 @@ Format: https://github.com/cncf-tags/container-device-interface/blob/main/SPEC.m
 """
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 
 import msgspec
@@ -53,6 +53,12 @@ class _Spec(_Part, frozen=True):
     devices: tuple[_Entry, ...]
 
 
+class _Kind(msgspec.Struct, frozen=True):
+    """Whose a spec is, whatever else it says."""
+
+    kind: str
+
+
 def cdi_name(driver: str, uid: str, request: str) -> str:
     """What the kubelet passes on."""
     return f"{_kind(driver)}={uid}-{request}"
@@ -71,6 +77,24 @@ class ClaimSpecs:
         except (OSError, msgspec.MsgspecError):
             return {}
         return {one.name.removeprefix(f"{uid}-"): one.container_edits for one in spec.devices}
+
+    def strangers(self, driver: str, known: Container[str]) -> list[str]:
+        """The UIDs of specs, of this driver as far as can be read, that are not known."""
+        found = (
+            path.name[len(PREFIX) : -len(SUFFIX)]
+            for path in self._folder.glob(f"{PREFIX}*{SUFFIX}")
+        )
+        return [uid for uid in found if uid not in known and self._may_be_of(driver, uid)]
+
+    def _may_be_of(self, driver: str, uid: str) -> bool:
+        """Two daemons of one node have drivers of their own, and may have this folder together."""
+        try:
+            spec = msgspec.json.decode(self._path(uid).read_bytes(), type=_Kind)
+        except FileNotFoundError:
+            return False
+        except (OSError, msgspec.MsgspecError):
+            return True
+        return spec.kind == _kind(driver)
 
     def write(self, driver: str, uid: str, by_request: Mapping[str, Edits]) -> None:
         """Replace the file in one step; no requests, no file. Raises Refused where that fails."""
@@ -102,6 +126,9 @@ class ClaimSpecs:
 
 
 def _failed(what: str, path: Path, error: OSError) -> Refused:
+    folder = path.parent
+    if folder.exists() and not folder.is_dir():
+        return Refused(f"cannot {what} {path}: {folder} is no folder: name one with --cdi-dir")
     return Refused(f"cannot {what} {path}: {error.strerror}: mount its folder, writable")
 
 

@@ -102,6 +102,7 @@ def daemon_set(text: str, name: str) -> str:
     ]
     for before, after in (
         ("Token: false\n", "Token: true  # the API server asks for it\n"),
+        ("memory: 64Mi}\n", "memory: 96Mi}\n"),
         (_POD, _POD + node.replace("metadata.name", "spec.nodeName")),
         (_MOUNTS, _MOUNTS + "".join(mounts)),
         (_VOLUMES, _VOLUMES + "".join(volumes)),

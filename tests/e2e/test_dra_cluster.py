@@ -103,11 +103,22 @@ def test_memory(driver: Deployment, node: Node, figure: Figure) -> None:
 @pytest.fixture
 def stopped_api(node: Node) -> Iterator[Callable[[], None]]:
     """Have the API server stand still; it goes on when it is called again, or afterwards."""
-    pid = Process("kube-apiserver").pid
+    process = Process("kube-apiserver")
+    outer, pid = process.outer, process.pid
+    assert outer is not None
     assert pid is not None
-    signals = [signal.SIGCONT, signal.SIGSTOP]
-    yield lambda: os.kill(pid, signals.pop() if signals else signal.SIGCONT)
-    os.kill(pid, signal.SIGCONT)
+    stop = [pid]
+
+    def turn() -> None:
+        if stop:
+            os.kill(stop.pop(), signal.SIGSTOP)
+            return
+        for one in (pid, outer):  # nsenter stands still with its child
+            os.kill(one, signal.SIGCONT)
+
+    yield turn
+    stop.clear()
+    turn()
 
 
 @pytest.mark.local_node

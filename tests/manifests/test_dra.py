@@ -26,9 +26,7 @@ CONFIG = {
     ],
 }
 VALUES = {"config": CONFIG, "dra": {"enabled": True}}
-_KUSTOMIZATION = re.compile(
-    r"```yaml\n(apiVersion: kustomize.config.k8s.io/v1beta1\n.*?)```", re.DOTALL
-)
+_KUSTOMIZATION = re.compile(r"```yml\n(apiVersion: kustomize.*?)```", re.DOTALL)
 POLICY, BINDING = "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"
 
 

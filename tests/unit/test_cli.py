@@ -195,13 +195,11 @@ def test_what_is_doubtful_is_said_and_costs_nothing(command, tmp_path, capsys):
     assert said.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", commands.COMMANDS)
-def test_values_from_the_environment_are_what_they_would_be(command, monkeypatch):
+def test_values_from_the_environment_are_what_they_would_be(monkeypatch):
     """A node's name went into JSON, which took no other kind of text."""
     monkeypatch.setenv("DEVICE_PLUGIN_NODE_NAME", "n")
     monkeypatch.setenv("DEVICE_PLUGIN_POD", "p")
-    parser = commands.parser(command)
-    for action in parser._actions:
-        if action.dest in ("node_name", "pod"):
-            value = parser._get_value(action, action.default)
-            assert type(value) is str
+    monkeypatch.setenv("DEVICE_PLUGIN_HOST_ROOT", "/")
+    run = subparsers(commands.parser())["run"]
+    given = run.parse_args(["--config", "c.yaml"])
+    assert [type(value) for value in (given.node_name, given.pod, given.host_root)] == [str] * 3

@@ -106,10 +106,11 @@ def test_the_daemon_set_is_that_of_the_component(tmp_path):
     spec["automountServiceAccountToken"] = more["automountServiceAccountToken"]
     (container,), (other,) = spec["containers"], more["containers"]
     container["env"] += other["env"]
+    container["resources"]["requests"] |= other["resources"]["requests"]
     container["volumeMounts"] = other["volumeMounts"] + container["volumeMounts"]
     spec["volumes"] = more["volumes"] + spec["volumes"]
     assert set(more) == {"automountServiceAccountToken", "containers", "volumes"}
-    assert set(other) == {"name", "env", "volumeMounts"}
+    assert set(other) == {"name", "env", "resources", "volumeMounts"}
     own = copy.deepcopy(of_kind(documents(tmp_path), "DaemonSet")[0])
     made = own["spec"]["template"]["spec"]
     (mount,) = (m for m in made["containers"][0]["volumeMounts"] if m["name"] == "plugins")

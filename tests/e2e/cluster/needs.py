@@ -34,6 +34,7 @@ def check() -> None:
 
 def check_room(needed: int) -> None:
     """Before the work: a disk that fills up in the midst of it fails in a hundred ways."""
+    CACHE.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(CACHE).free
     if free < needed:
         raise CannotStart(

@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from device_plugin.config import Container, Resource
 from device_plugin.device import Device, Node
 from device_plugin.dra.allocated import ClaimRef
@@ -75,6 +77,7 @@ class ClaimNode:
         self.state, self.cdi = tree.at(tree.folder("/state")), tree.at(tree.folder("/cdi"))
         self.offers: list[Offer] = []
         self.changes = 0
+        self.handed_out: set[str] = set()  # by the device plugin
         self.restart()
 
     def restart(self) -> Claims:
@@ -86,6 +89,7 @@ class ClaimNode:
             state_dir=self.state,
             cdi_dir=self.cdi,
             host=self.tree.host,
+            handed_out=lambda device: device in self.handed_out,
             changed=self._changed,
         )
         return self.claims
@@ -137,3 +141,20 @@ class ClaimNode:
 
     def _changed(self) -> None:
         self.changes += 1
+
+
+def full(node: ClaimNode) -> str:
+    """Why nothing is given or taken back where there is no room to note it."""
+    return (
+        f"cannot note it in {node.state}: No space left on device: make room there, or mount it"
+        " writable; this is tried again"
+    )
+
+
+def reboot(monkeypatch: pytest.MonkeyPatch, node: ClaimNode) -> Claims:
+    """Start the node anew: what is in /var/run is gone."""
+    for path in node.cdi.iterdir():
+        path.unlink()
+    node.cdi.rmdir()
+    monkeypatch.setattr(node.restart(), "_boot", "another")
+    return node.claims

@@ -51,6 +51,20 @@ def test_a_claim_is_given_back(node):
     assert node.prepared("b", result("gpu-1"))
 
 
+def test_what_allocate_gave_away_meanwhile_is_refused(node):
+    """The look that withholds it comes too late."""
+    node.handed_out.add("gpu-1")
+    assert node.refused("a", result("gpu-1")) == (
+        "gpu-1 of example.com/gpu: a container holds it through the device plugin: this is tried"
+        " again"
+    )
+    assert not node.files()
+    assert not node.claims.held()
+    assert node.prepared("b", result("gpu-1", adminAccess=True))
+    node.handed_out.clear()
+    assert node.prepared("c", result("gpu-1"))
+
+
 def test_what_was_never_prepared_is_given_back_too(node):
     assert node.unprepare(node.api.allocate("a", result("gpu-0"))) == ""
     assert node.claims.unprepare([structs.replace(node.api.allocate("b"), uid="../x")]) == {
@@ -71,7 +85,10 @@ def test_each_claim_of_a_call_has_its_own_answer(node):
     good = node.api.allocate("a", result("gpu-1"))
     bad = node.api.allocate("b", result("gpu-7"))
     answers = node.claims.prepare([bad, good])
-    assert answers[bad.uid] == "this node has no device gpu-7: is it still in its config?"
+    assert answers[bad.uid] == (
+        "this node offers no device gpu-7 now: a container may still hold it through the device"
+        " plugin, or the config has it no more (`device-plugin status` says)"
+    )
     assert isinstance(answers[good.uid], Prepared)
 
 
@@ -126,12 +143,14 @@ def test_a_slow_api_server_does_not_outlast_the_kubelet(node, monkeypatch):
     refs = [node.api.allocate(name, result(f"gpu-{i}")) for i, name in enumerate("ab")]
     monkeypatch.setattr("device_plugin.dra.claims._PATIENCE", -1.0)
     answers = node.claims.prepare(refs)
-    assert set(answers.values()) == {"the API server took too long over the Pod's other claims"}
+    assert set(answers.values()) == {
+        "the API server took too long over other claims: this is tried again"
+    }
 
 
 def test_nothing_is_kept_for_a_kubelet_that_went_away_meanwhile(node):
     ref = node.api.allocate("a", result("gpu-0"))
-    answers = node.claims.prepare([ref], lambda: False)
+    answers = node.claims.prepare([ref], lambda: "claim" not in node.api.calls)
     assert answers == {ref.uid: "it was given up meanwhile"}
     assert not node.claims.held()
     assert not node.files()
@@ -155,7 +174,8 @@ def test_only_what_is_ours_of_a_claim_over_several_drivers(node):
     other = {**result("nic-0", "nic"), "driver": "nic.example.com", "pool": "fabric"}
     claim = node.prepared("a", other, result("gpu-0"))
     assert [one.name for one in claim.devices] == ["gpu-0"]
-    assert node.refused("b", other) == f"nothing of it is allocated from {DRIVER}"
+    text = f"nothing of it is allocated from {DRIVER}, which is asked: delete the Pod"
+    assert node.refused("b", other) == text
 
 
 def test_a_device_of_another_node(node):

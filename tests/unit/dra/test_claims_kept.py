@@ -7,10 +7,7 @@ import pytest
 from msgspec import structs
 
 from device_plugin.dra import checkpoint
-from device_plugin.dra.cluster import ApiError
-from tests.unit.dra.claimed import GPU, ClaimNode, result, stick
-
-STATE = "cannot note it in the state folder: No space left on device: this is tried again"
+from tests.unit.dra.claimed import GPU, ClaimNode, full, reboot, result, stick
 
 
 @pytest.fixture
@@ -47,18 +44,9 @@ def mended(node):
     node.cdi.with_name("away").rename(node.cdi)
 
 
-def boot(monkeypatch, node):
-    """Start the node anew: what is in /var/run is gone."""
-    for path in node.cdi.iterdir():
-        path.unlink()
-    node.cdi.rmdir()
-    monkeypatch.setattr(node.restart(), "_boot", "another")
-    return node.claims
-
-
 def test_a_full_disk_leaves_nothing_behind(node, disk):
     disk["fsync"] = 28
-    assert node.refused("a", result("gpu-0")) == STATE
+    assert node.refused("a", result("gpu-0")) == full(node)
     assert not node.files()
     assert sorted(path.name for path in node.state.iterdir()) == []
     disk.clear()
@@ -69,10 +57,15 @@ def test_what_cannot_be_noted_is_not_given_back(node, disk):
     ref = node.api.allocate("a", result("gpu-0"))
     node.prepare(ref)
     disk["fsync"] = 28
-    assert node.unprepare(ref) == STATE
+    assert node.unprepare(ref) == full(node)
     assert node.claims.held() == {"gpu-0": GPU}
+    why = f"a claim cannot be taken back, its Pod cannot end: {full(node)}"
+    assert node.claims.problem == why
+    node.claims.renew()
+    assert node.claims.problem == why
     disk.clear()
     assert node.unprepare(ref) == ""
+    assert node.claims.problem == ""
     assert not node.claims.held()
 
 
@@ -80,14 +73,13 @@ def test_a_cdi_folder_that_nobody_can_write(node):
     blocked(node)
     ref = node.api.allocate("a", result("gpu-0"))
     path = node.cdi / "device-plugin-claim-uid-a.json"
-    assert node.prepare(ref) == f"cannot write {path}: File exists: mount its folder, writable"
+    no_folder = f"{path}: {node.cdi} is no folder: name one with --cdi-dir"
+    assert node.prepare(ref) == f"cannot write {no_folder}"
     assert not node.claims.held()
     mended(node)
     node.prepared("a", result("gpu-0"))
     blocked(node)
-    assert (
-        node.unprepare(ref) == f"cannot remove {path}: Not a directory: mount its folder, writable"
-    )
+    assert node.unprepare(ref) == f"cannot remove {no_folder}"
     assert node.claims.held() == {"gpu-0": GPU}
     mended(node)
     assert node.unprepare(ref) == ""
@@ -96,7 +88,7 @@ def test_a_cdi_folder_that_nobody_can_write(node):
 def test_specs_are_written_again_after_a_reboot(node, monkeypatch):
     node.prepared("a", result("gpu-0"))
     before = node.spec("a")
-    claims = boot(monkeypatch, node)
+    claims = reboot(monkeypatch, node)
     claims.renew()
     assert node.spec("a") == before
     assert claims.problem == ""
@@ -156,41 +148,6 @@ def test_specs_that_cannot_be_renewed_are_a_problem(node):
     assert node.claims.problem == ""
 
 
-def test_claims_of_an_earlier_boot_that_are_gone(node, monkeypatch):
-    for number, name in enumerate(("here", "gone")):
-        node.prepared(name, result(f"gpu-{number}"))
-    del node.api.claims["team", "gone"]
-    assert node.claims.forget_stale()
-    assert node.claims.held() == {"gpu-0": GPU, "gpu-1": GPU}  # its containers may run yet
-    claims = boot(monkeypatch, node)
-    node.api.refuse = lambda _: ApiError("no answer")
-    assert not claims.forget_stale()
-    assert claims.held() == {"gpu-0": GPU, "gpu-1": GPU}
-    node.api.refuse = lambda _: None
-    assert claims.forget_stale()
-    assert claims.held() == {"gpu-0": GPU}
-
-
-def test_a_claim_of_an_earlier_boot_that_has_a_successor(node, monkeypatch):
-    node.prepared("a", result("gpu-0"))
-    node.api.allocate("a", result("gpu-1"), uid="another")
-    claims = boot(monkeypatch, node)
-    assert claims.forget_stale()
-    assert not claims.held()
-
-
-@pytest.mark.parametrize("data", [b"", b"\0" * 200, b"[]", b'{"version": 1}', b"[" * 100_000])
-def test_a_corrupt_checkpoint_is_put_aside(node, data):
-    node.prepared("a", result("gpu-0"))
-    (node.state / checkpoint.FILE).write_bytes(data)
-    node.restart()
-    assert not node.claims.held()
-    assert (node.state / checkpoint.ASIDE).read_bytes() == data
-    assert node.spec("a")  # its containers may restart
-    assert node.unprepare(node.api.allocate("a")) == ""
-    assert not node.files()
-
-
 def test_a_newer_checkpoint_is_left_alone(node):
     path = node.state / checkpoint.FILE
     content = json.dumps({"version": 2, "claims": {"new": "form"}})
@@ -225,6 +182,10 @@ def test_claims_of_another_driver_keep_their_devices(node):
     path.write_bytes(path.read_bytes().replace(b"gpu.example.com", b"old.example.com"))
     node.restart()
     assert node.claims.prepared == [structs.replace(claim, driver="old.example.com")]
+    assert node.claims.problem == (
+        "1 claims of old.example.com are prepared and the driver is gpu.example.com now: put the"
+        " old `dra.driver` back until they are gone, else their Pods cannot end"
+    )
     assert "still prepared" in node.refused("b", result("gpu-0"))
     (node.cdi / node.files()[0]).unlink()
     node.claims.renew()

@@ -48,6 +48,12 @@ def test_twice_in_one_claim(node):
     assert node.refused("a", result("gpu-0"), result("gpu-0", "other")) == text
 
 
+def test_more_replicas_than_there_are(node):
+    """The config has fewer than it had when the claim was allocated."""
+    text = f"the claim takes 2 replicas of gpu-0 of {GPU}, which has 1: delete the Pod"
+    assert node.refused("a", share(1, consumedCapacity={"replicas": "2"})) == text
+
+
 def test_a_claim_that_was_allocated_anew_takes_its_new_devices(node):
     node.prepared("a", result("gpu-0"))
     node.prepared("a", result("gpu-1"))

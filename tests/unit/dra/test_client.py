@@ -1,8 +1,10 @@
 """The API server by HTTP: every call, every way to fail, and watches that end when they should."""
 
+import gzip
 import socket
 import threading
 import time
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -99,7 +101,11 @@ def test_a_claim(connected, server):
     ("trouble", "status", "text"),
     [
         (lambda s: s.forbid("list"), 403, r"cannot list resource.* needs the ClusterRole of"),
-        (lambda s: s.refuse(401, "Unauthorized"), 401, "cannot list resourceslices: Unauthorized"),
+        (
+            lambda s: s.refuse(401, "Unauthorized"),
+            401,
+            "Unauthorized; is its token one of this cluster",
+        ),
         (lambda s: s.refuse(500, "etcd away"), 500, "cannot list resourceslices: etcd away$"),
         (lambda s: s.throttle(7), 429, "cannot list resourceslices: .*"),
         (lambda s: setattr(s, "serves_resources", False), 404, "from 1.34 on$"),
@@ -125,28 +131,102 @@ def test_a_slow_answer(in_a_hurry, connected, server):
         connected.slices(DRIVER, NODE)
 
 
+def test_an_answer_that_drips(tmp_path, monkeypatch):
+    """Each byte comes in time, and the whole never would."""
+    monkeypatch.setattr(client, "_LONGEST", 0.3)
+
+    def drip(connection):
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n")
+        while True:
+            connection.sendall(b" ")
+            time.sleep(0.02)
+
+    text = "cannot get node node-a: no answer in time"
+    with answering(tmp_path, drip) as api, pytest.raises(ApiError, match=text):
+        api.node_uid(NODE)
+
+
+def test_an_answer_that_is_compressed(tmp_path):
+    body = gzip.compress(b'{"metadata": {"uid": "u"}}')
+    head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n"
+    with answering(tmp_path, lambda connection: connection.sendall(head.encode() + body)) as api:
+        assert api.node_uid(NODE) == "u"
+
+
+@pytest.mark.parametrize("code", ["200 OK", "500 No"])
+def test_an_answer_that_is_too_deep(tmp_path, code):
+    body = b'{"a":' * 100_000
+    answer = f"HTTP/1.1 {code}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+    text = "what answers is no API server: "
+    with (
+        answering(tmp_path, lambda connection: connection.sendall(answer)) as api,
+        pytest.raises(ApiError, match=text),
+    ):
+        api.node_uid(NODE)
+
+
+def test_what_others_say_is_one_line_that_can_be_shown(connected, server):
+    server.refuse(500, "etcd\n\tis \x1b[31maway\x00 ")
+    with pytest.raises(ApiError) as caught:
+        connected.slices(DRIVER, NODE)
+    assert str(caught.value) == "cannot list resourceslices: etcd is [31maway"
+
+
+@pytest.mark.parametrize(
+    ("call", "path"),
+    [
+        (lambda api: api.claim("../a?b", "c/d#e"), b"/..%2Fa%3Fb/resourceclaims/c%2Fd%23e "),
+        (lambda api: api.node_uid("x/../y"), b"/nodes/x%2F..%2Fy "),
+        (lambda api: api.replace({"metadata": {"name": "a/b"}}), b"/resourceslices/a%2Fb "),
+        (lambda api: api.delete("a/b"), b"/resourceslices/a%2Fb "),
+    ],
+)
+def test_names_stay_in_their_part_of_the_path(tmp_path, call, path):
+    sent: list[bytes] = []
+
+    def answer(connection):
+        connection.sendall(b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n")
+
+    with answering(tmp_path, answer, sent) as api, pytest.raises(ApiError):
+        call(api)
+    assert path in sent[0].partition(b"\r\n")[0]
+
+
 @pytest.mark.parametrize(
     "answer", [b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]", b"SSH-2.0\r\n", b""]
 )
 def test_what_answers_is_no_api_server(tmp_path, answer):
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=_answer_once, args=(listener, answer), daemon=True).start()
-        path = _kubeconfig(tmp_path, f"http://127.0.0.1:{listener.getsockname()[1]}")
-        api = client.connect(path)
+    with answering(tmp_path, lambda connection: connection.sendall(answer)) as api:
         with pytest.raises(ApiError, match="cannot get node") as caught:
             api.node_uid(NODE)
         assert caught.value.status == 0
-        api.close()
 
 
-def _answer_once(listener, answer):
+@contextmanager
+def answering(folder, answer, sent=None):
+    """Connect to what answers one request like this."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=_answer_once, args=(listener, answer, sent), daemon=True)
+        thread.start()
+        api = client.connect(_kubeconfig(folder, f"http://127.0.0.1:{listener.getsockname()[1]}"))
+        try:
+            yield api
+        finally:
+            api.close()
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def _answer_once(listener, answer, sent):
     connection, _ = listener.accept()
-    with connection:
-        connection.recv(65536)
-        connection.sendall(answer)
+    with connection, suppress(OSError):
+        request = connection.recv(65536)
+        if sent is not None:
+            sent.append(request)
+        answer(connection)
 
 
-def _kubeconfig(folder, url, **cluster):
+def _kubeconfig(folder, url):
     server = ApiServer()
     path = server.kubeconfig(folder / "kubeconfig")
     path.write_text(path.read_text().replace(server.url, url))
@@ -211,37 +291,3 @@ def test_a_watch_whose_server_goes(connected, server):
     server.go_away()
     reader.join(10)
     assert not reader.is_alive()
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        (None, "not found"),
-        ("{}", "clusters"),
-        ("a: [", "expected"),
-        ("- a", "list"),
-        ("{clusters: [], contexts: [], current-context: x}", "'x' not found"),
-        ("{clusters: [], contexts: []}", "No current context"),
-    ],
-)
-def test_a_kubeconfig_that_cannot_be_used(tmp_path, text, why):
-    path = tmp_path / "kubeconfig"
-    if text is not None:
-        path.write_text(text)
-    with pytest.raises(ApiError, match=why) as caught:
-        client.connect(path)
-    assert str(caught.value).startswith(f"{path}: no kubeconfig to use: ")
-
-
-def test_outside_of_a_pod():
-    with pytest.raises(ApiError, match="give the Pod its service account token, or name a file"):
-        client.connect()
-
-
-def test_a_kubeconfig_without_a_user(tmp_path, server):
-    text = server.kubeconfig(tmp_path / "kubeconfig").read_text()
-    path = tmp_path / "without"
-    path.write_text(text.replace('"user": "test"', '"namespace": "default"'))
-    api = client.connect(path)
-    assert api.node_uid(NODE)
-    api.close()

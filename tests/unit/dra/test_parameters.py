@@ -13,6 +13,7 @@ VARIABLE = (
     " and begins with a letter or `_`"
 )
 HEAD = {"apiVersion": f"{DRIVER}/v1", "kind": "Container"}
+NO_OBJECT = "they are no object: write them as in docs/dra.md"
 
 
 def configuration(parameters, source="FromClaim"):
@@ -55,8 +56,8 @@ def test_the_claims_come_last():
 @pytest.mark.parametrize(
     ("parameters", "text"),
     [
-        (None, "they are no object"),
-        ([HEAD], "they are no object"),
+        (None, NO_OBJECT),
+        ([HEAD], NO_OBJECT),
         ({"kind": "Container"}, f"`apiVersion` must be `{DRIVER}/v1`"),
         ({**HEAD, "apiVersion": "v1"}, f'`apiVersion` must be `{DRIVER}/v1`, not "v1"'),
         ({**HEAD, "kind": ["x" * 999]}, '`kind` must be `Container`, not ["' + "x" * 78),

@@ -129,7 +129,7 @@ def test_claims_in_v1(run, kubelet, node):
     with channel(register(found(kubelet)).endpoint) as made:
         stub = v1_grpc.DRAPluginStub(made)
         answer = stub.NodePrepareResources(v1.NodePrepareResourcesRequest(claims=claims))
-        assert answer.claims["uid-b"].error.startswith("this node has no device gpu-9")
+        assert answer.claims["uid-b"].error.startswith("this node offers no device gpu-9 now")
         first, second = answer.claims["uid-a"].devices
         assert first == v1.Device(
             request_names=["gpu"],
@@ -272,6 +272,45 @@ def test_a_path_that_is_too_long(run, short_folder):
     service = run(root)
     wait_for(lambda: "too long for a unix socket: shorten dra.driver" in service.problem)
     assert not sockets(root)
+
+
+def test_a_driver_folder_that_is_a_file(run, kubelet):
+    folder = kubelet / "plugins" / DRIVER
+    folder.touch()
+    service = run()
+    wait_for(lambda: service.problem == f"{folder} is no folder: remove it from the node")
+    folder.unlink()
+    register(found(kubelet))
+    wait_for(lambda: not service.problem)
+
+
+def test_what_claims_lack_is_said_beside_what_the_kubelet_does(run, kubelet, node, monkeypatch):
+    service = run()
+    path = found(kubelet)
+    monkeypatch.setattr(type(node.claims), "problem", "they lack it")
+    text = f"waiting for the kubelet: it has not taken {path} yet; they lack it"
+    wait_for(lambda: service.problem == text)
+    register(path)
+    wait_for(lambda: service.problem == "they lack it")
+
+
+def test_hung_prepares_leave_room_to_unprepare(run, kubelet, node):
+    run()
+    release = threading.Event()
+    node.api.before_answer = lambda: release.wait(20)
+    ref = node.api.allocate("a", result("gpu-0"))
+    claims = [v1.Claim(namespace="team", uid=ref.uid, name="a")]
+    with channel(register(found(kubelet)).endpoint) as made:
+        stub = v1_grpc.DRAPluginStub(made)
+        prepare = v1.NodePrepareResourcesRequest(claims=claims)
+        calls = [stub.NodePrepareResources.future(prepare) for _ in range(100)]
+        wait_for(lambda: len(node.api.calls) == 16)
+        request = v1.NodeUnprepareResourcesRequest(claims=claims)
+        gone = stub.NodeUnprepareResources(request, timeout=10)
+        assert gone.claims[ref.uid].error == ""
+        for call in calls:
+            call.cancel()
+        release.set()
 
 
 def test_news_renew_the_specs(run, kubelet, node):

@@ -172,6 +172,17 @@ def test_what_the_api_server_adds_is_no_change():
     assert next_plan(api, many(2, 0, 1)) == Plan()
 
 
+def test_a_taint_keeps_its_time_when_the_reason_is_another():
+    api = stored(offer(gpu("gpu-0", "it smokes")))
+    (one,) = api.stored.values()
+    (taint,) = one["spec"]["devices"][0]["taints"]
+    taint["timeAdded"] = "2026-11-29T20:00:00Z"
+    (slice_,) = next_plan(api, offer(gpu("gpu-0", "it burns"))).replace
+    (now,) = slice_["spec"]["devices"][0]["taints"]
+    assert now == {**taint, "value": now["value"]}
+    assert now["value"] != taint["value"]
+
+
 def test_a_taint_keeps_its_time():
     api = stored(many(2, 0))
     (one,) = api.stored.values()
