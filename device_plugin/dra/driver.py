@@ -62,14 +62,17 @@ class Driver:
             )
         except Unusable as why:
             raise CannotServe(str(why)) from None
+        self._publisher = Publisher(self._cluster, dra.driver, node)
         self._service = Service(
             claims=self._claims,
             offers=lambda: self._offers,
             driver=dra.driver,
             pool=node,
             kubelet_root=kubelet_root,
+            # Not before: a Pod that is scheduled first finds no driver, and waits for a minute or
+            # more until the kubelet tries again.
+            on_registered=self._publisher.start,
         )
-        self._publisher = Publisher(self._cluster, dra.driver, node)
         self._started = False
 
     def follow(self, config: Config) -> None:
@@ -87,7 +90,6 @@ class Driver:
         self._publisher.publish(offers, unhealthy)
         if not self._started:
             self._started = True
-            self._publisher.start()
             self._service.start()
         self._service.news()
 
@@ -129,9 +131,9 @@ class Driver:
     def stop(self) -> None:
         """Take the sockets away; the slices stay, until the kubelet finds that nobody is back."""
         self._service.stop()
-        self._publisher.stop()
         if self._started:
             self._service.join()
+        self._publisher.stop()
         self._cluster.close()
 
 

@@ -82,8 +82,12 @@ class Service(threading.Thread):
         driver: str,
         pool: str,
         kubelet_root: Path,
+        on_registered: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_registered` is called once, when the kubelet has taken the driver first."""
         super().__init__(name="dra")
+        self._on_registered = on_registered
+        self._was_registered = False
         self._claims = claims
         self._driver, self._pool = driver, pool
         self._folders = Folders(kubelet_root, driver)
@@ -179,6 +183,9 @@ class Service(threading.Thread):
         registration = sockets.registration
         if registration.registered:
             self._say("")
+            if not self._was_registered:
+                self._was_registered = True
+                self._on_registered()
         elif registration.error:
             self._say(f"the kubelet refused: {registration.error}")
         else:

@@ -94,6 +94,20 @@ def test_a_pod_gets_what_its_claim_was_allocated(kubelet, cluster, start):
     kubelet.wait_for(lambda k: k.claim_record("claim") is None, LONG)
 
 
+def test_the_cluster_is_told_when_the_kubelet_knows_the_driver(node, cluster, start):
+    """Else Pods are scheduled that the kubelet refuses, and tries again only after a minute."""
+    kubelet = node.kubelet(running=False, cluster=cluster, node=NODE, watch_interval=0.05)
+    (node.folder / "plugins").mkdir()
+    (node.folder / "plugins_registry").mkdir()
+    daemon = start()
+    daemon.wait_page("/readyz", 503, "waiting for the kubelet")
+    assert cluster.slices(DRIVER) == []
+    kubelet.start()
+    ready(kubelet, cluster)
+    first = next(one for one in cluster.writes if one.kind.plural == "resourceslices")
+    assert first.code in (200, 201)
+
+
 def test_without_the_api_server_the_other_resources_are_there(node, kubelet, cluster, start):
     cluster.go_away()
     daemon = start([gpus(), {"name": "example.com/x", "devices": [VIRTUAL]}])
