@@ -5,6 +5,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import dra
@@ -41,7 +42,7 @@ def held(
     dra.wait_prepared(driver, 1)
     yield pod
     assert pod.identity() == identity
-    other = start_pod({}, claims=dra.by("any-gpu")).wait_running(150)
+    other = start_pod({}, claims=dra.by("any-gpu")).wait_running()
     assert other.report()["env"]["GPU"] != given
     pod.restart()
     assert pod.report()["env"]["GPU"] == given
@@ -221,25 +222,48 @@ def test_a_slice_is_changed_by_somebody(
     assert len(after) == 1
 
 
+@contextmanager
+def _away(kubectl: Kubectl, driver: Deployment) -> Iterator[None]:
+    """No driver on the node, as long as it lasts."""
+    words = ["patch", "daemonset", "device-plugin", "-n", driver.namespace, "-p"]
+
+    def choose(value: str | None) -> None:
+        spec = {"template": {"spec": {"nodeSelector": {"e2e/nowhere": value}}}}
+        kubectl(*words, json.dumps({"spec": spec}))
+
+    choose("true")
+    try:
+        eventually(lambda: not _running(kubectl, driver), 60)
+        yield
+    finally:
+        choose(None)
+        driver.wait_ready()
+
+
 def test_a_pod_goes_while_the_driver_is_away(
     kubectl: Kubectl, driver: Deployment, make: Make, start_pod: StartPod
 ) -> None:
     """It ends when the driver is there again, and its claim is unprepared."""
     make(dra.device_class(CLASS), dra.template("any-gpu", dra.request(CLASS)))
     pod = start_pod({}, claims=dra.by("any-gpu")).wait_running()
-    away = {"spec": {"template": {"spec": {"nodeSelector": {"e2e/nowhere": "true"}}}}}
-    back = {"spec": {"template": {"spec": {"nodeSelector": {"e2e/nowhere": None}}}}}
-    words = ["patch", "daemonset", "device-plugin", "-n", driver.namespace, "-p"]
-    kubectl(*words, json.dumps(away))
-    try:
-        eventually(lambda: not _running(kubectl, driver), 60)
+    with _away(kubectl, driver):
         kubectl("delete", "pod", pod.name, "-n", kubectl.namespace, "--now", "--wait=false")
         eventually(lambda: "deletionTimestamp" in kubectl.get("pod", pod.name)["metadata"], 10)
-    finally:
-        kubectl(*words, json.dumps(back))
-    driver.wait_ready()
     kubectl("wait", "--for=delete", f"pod/{pod.name}", "-n", kubectl.namespace, "--timeout=120s")
     dra.wait_prepared(driver, 0)
+
+
+def test_a_pod_that_waits_for_the_driver_runs_when_it_is_there(
+    kubectl: Kubectl, driver: Deployment, make: Make, start_pod: StartPod
+) -> None:
+    """It is not placed before the kubelet knows the driver; else a minute would be lost."""
+    make(dra.device_class(CLASS), dra.template("any-gpu", dra.request(CLASS)))
+    with _away(kubectl, driver):
+        eventually(lambda: not dra.slices(kubectl), 60)  # the kubelet wipes them, after 30 s
+        pod = start_pod({}, claims=dra.by("any-gpu"))
+        assert pod.waits()
+    pod.wait_running()
+    assert not [event for event in pod.events() if "not registered" in event]
 
 
 @pytest.mark.local_node
@@ -257,7 +281,7 @@ def test_the_kubelet_is_killed_between_prepare_and_start(
     node.stop_kubelet(signal.SIGKILL)
     node.start_kubelet()
     given = dra.results(kubectl, pod.claim("gpu"))[0]["device"]
-    assert pod.wait_running(120).report()["env"]["GPU"] == given
+    assert pod.wait_running().report()["env"]["GPU"] == given
     assert dra.prepared(driver) == 1
 
 
