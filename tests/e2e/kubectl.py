@@ -104,7 +104,11 @@ class TestPod:
         found: Object = (self.status().get("containerStatuses") or [{}])[0]
         return found
 
-    def wait_running(self, timeout: float = 60) -> "TestPod":
+    def wait_running(self, timeout: float = 120) -> "TestPod":
+        """A kubelet that could not prepare a claim tries again after 60 to 90 s.
+
+        It may be the API server's turn: the kubelet may be told of a Pod before its authorizer is.
+        """
         eventually(lambda: "running" in self.container().get("state", {}), timeout, self.describe)
         return self
 

@@ -146,7 +146,7 @@ def test_the_api_server_stands_still(
     assert len(dra.slices(kubectl)) == len(before)
     assert pod.identity() == identity
     assert driver.identity() == own, "no restart"
-    late = start_pod({}, claims=dra.by("any-gpu")).wait_running(120)
+    late = start_pod({}, claims=dra.by("any-gpu")).wait_running()
     assert late.report()["env"]["GPU"] != pod.report()["env"]["GPU"]
 
 

@@ -61,7 +61,7 @@ def test_the_move_and_back(
     figure: Figure,
 ) -> None:
     def start() -> tuple[TestPod, str]:
-        pod = start_pod({GPU: 1}).wait_running(90)
+        pod = start_pod({GPU: 1}).wait_running()
         given: str = pod.report()["env"]["GPU"]
         return pod, given
 
