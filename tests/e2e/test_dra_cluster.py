@@ -136,7 +136,7 @@ def test_the_api_server_stands_still(
     identity, own = pod.identity(), driver.identity()
     before = dra.wait_whole(kubectl)
     stopped_api()
-    time.sleep(40)  # longer than any call of the driver's may take
+    time.sleep(25)  # longer than any call of the driver's may take
     stopped_api()
     eventually(lambda: _answers(kubectl), 60)
     kubectl("delete", "resourceslices", f"--field-selector=spec.nodeName={kubectl.node()}")
