@@ -34,9 +34,9 @@ $(VENV)/dev.stamp: $(VENV)/run.stamp .ci/requirements/dev.txt
 demo: $(VENV)/run.stamp ## real devices behind an embedded kubelet: no root, no cluster
 	@$(BIN)/device-plugin demo
 
-# Tests share the cores: most of those in tests/integration wait for something.
+# Tests share the cores: many wait for something, so one more than the two of a small machine.
 test: $(VENV)/dev.stamp ## unit and integration tests
-	@$(BIN)/python -m pytest tests/unit --numprocesses=auto --dist=worksteal
+	@$(BIN)/python -m pytest tests/unit --numprocesses=3 --dist=worksteal
 	@$(BIN)/python -m pytest tests/integration --numprocesses=3 --dist=worksteal
 
 search: $(VENV)/dev.stamp ## the property tests with random input, and ten times as much of it
@@ -47,7 +47,7 @@ test-lowest: ## the same tests on the oldest dependencies that pyproject.toml al
 	@$(MAKE) --no-print-directory $(LOWEST)/dev.stamp VENV=$(LOWEST)
 	@$(LOWEST)/bin/python -m pip --quiet --disable-pip-version-check install \
 		--no-deps --require-hashes -r .ci/requirements/lowest.txt
-	@$(LOWEST)/bin/python -m pytest tests/unit --numprocesses=auto --dist=worksteal
+	@$(LOWEST)/bin/python -m pytest tests/unit --numprocesses=3 --dist=worksteal
 	@$(LOWEST)/bin/python -m pytest tests/integration --numprocesses=3 --dist=worksteal
 
 manifests-check: $(VENV)/dev.stamp ## kustomizations, chart, alerts, image recipe, by their own tools; Go 1.26

@@ -155,8 +155,8 @@ class Dynamic:
         if config.dra is None and self._left:
             names = sorted({claim.driver for claim in self._left})
             self._say(
-                f"claims of {', '.join(names)} are prepared ({len(self._left)} of them), and the"
-                " config has no `dra`: put it back until they are gone"
+                f"{len(self._left)} claims of {', '.join(names)} are prepared, and the config has"
+                " no `dra`: put it back until they are gone"
             )
         if config.dra is None or now < self._try_at:
             return

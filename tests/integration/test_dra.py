@@ -209,7 +209,7 @@ def test_back_too_early(node, kubelet, cluster, start, *, monkeypatch, dra):
     monkeypatch.delenv("DEVICE_PLUGIN_NODE_NAME")
     daemon = node.start({}, config=node.folder / "config.yaml")
     assert kubelet.healthy(GPU, 2) == others
-    said = "needs --node-name" if dra else f"claims of {DRIVER} are prepared (1 of them), and the"
+    said = "needs --node-name" if dra else f"1 claims of {DRIVER} are prepared, and the config"
     daemon.wait_page("/readyz", 503, said)
 
 
