@@ -60,6 +60,8 @@ class Dynamic:
         self._problem = ""
         self._try_at = 0.0
         self._needed = False
+        # Only this process writes it, by the driver.
+        self._were_claims = (place.state_dir / _CLAIMS).exists()
         self._left: Sequence[Prepared] = self._of_earlier_processes()
 
     def follow(self, config: Config) -> None:
@@ -76,7 +78,7 @@ class Dynamic:
     def _follow(self, config: Config) -> None:
         offered = any(resource.api == "dra" for resource in config.resources)
         # Of claims that were forgotten only the driver knows.
-        self._needed = offered or (self._place.state_dir / _CLAIMS).exists()
+        self._needed = offered or self._were_claims
         if self._driver is None and self._needed:
             self._start(config)
         if self._driver is None:
@@ -128,11 +130,6 @@ class Dynamic:
         there = [self._problem] if self._problem else []
         return there + (self._driver.problems if self._driver is not None else [])
 
-    @property
-    def notes(self) -> Sequence[str]:
-        """What the cluster is not told, and why."""
-        return self._driver.notes if self._driver is not None else ()
-
     def wake(self) -> None:
         """Look at the facts again."""
         if self._driver is not None:
@@ -144,7 +141,7 @@ class Dynamic:
 
     def _of_earlier_processes(self) -> Sequence["Prepared"]:
         """The claims in the state folder: their devices are taken, whatever the config says."""
-        if not (self._place.state_dir / _CLAIMS).exists():
+        if not self._were_claims:
             return ()
         from device_plugin.dra.checkpoint import glimpse  # noqa: PLC0415
 

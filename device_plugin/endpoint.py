@@ -25,7 +25,7 @@ from device_plugin.plugin import MAX_STREAMS, Plugin
 KUBELET_SOCKET = "kubelet.sock"
 PREFIX = "py-device-plugin-"
 SUFFIX = ".sock"
-_PATH_LIMIT = 107  # bytes of a unix socket's path, unix(7)
+PATH_LIMIT = 107  # bytes of a unix socket's path, unix(7)
 _TOKEN_BYTES = 4
 _DIGEST = 6  # characters that tell resources with the same readable part apart
 _READABLE = 30  # characters of the resource's name that help a reader of the folder
@@ -48,7 +48,7 @@ def _stem(folder: Path, resource: str) -> str:
     """What all names for `resource` begin with, and no other resource's."""
     digest = hashlib.sha256(resource.encode()).hexdigest()[:_DIGEST]
     length = len(f"/{PREFIX}-{digest}-{SUFFIX}") + 2 * _TOKEN_BYTES
-    room = _PATH_LIMIT - len(os.fsencode(folder)) - length
+    room = PATH_LIMIT - len(os.fsencode(folder)) - length
     if room < 0:
         raise OSError(f"the path {folder} is {-room} bytes too long for a unix socket in it")
     readable = re.sub(r"[^A-Za-z0-9]+", "-", resource.partition("/")[2])

@@ -6,7 +6,6 @@ open. What follows from them is in `_step`.
 """
 
 import math
-import random
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ import grpc
 import msgspec
 import structlog
 
+from device_plugin import backoff
 from device_plugin._api.deviceplugin.v1beta1 import deviceplugin_pb2 as pb
 from device_plugin._api.deviceplugin.v1beta1 import deviceplugin_pb2_grpc as pb_grpc
 from device_plugin.endpoint import (
@@ -320,5 +320,4 @@ def _outcome(error: BaseException | None) -> str:
 
 def _delay(failures: int) -> float:
     """Seconds to wait after so many failures in a row."""
-    longest = min(LONGEST_DELAY, FIRST_DELAY * 2.0 ** min(failures - 1, 16))
-    return longest * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
+    return backoff.delay(failures, FIRST_DELAY, LONGEST_DELAY)

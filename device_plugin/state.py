@@ -54,7 +54,7 @@ class HandedOut:
         self._appended = 0
         self.problem = ""
         try:
-            self._boot = msgspec.json.encode([_BOOT_ID.read_text().strip()])
+            self._boot = msgspec.json.encode([boot_id()])
             self._handed = _read(self._path, self._boot)
             self._file = self._write(self._handed.values())
         except OSError as error:  # a full disk must not cost the node its devices
@@ -133,7 +133,7 @@ class HandedOut:
 
     def _write(self, handed: Iterable[Handed]) -> int:
         """Put a new file in the journal's place; returns it, open for appending."""
-        _replace(self._path, _lines([self._boot, *map(msgspec.json.encode, handed)]))
+        replace(self._path, _lines([self._boot, *map(msgspec.json.encode, handed)]))
         return os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
 
 
@@ -160,20 +160,44 @@ class Disabled:
         reasons = {id_: why for id_, why in self._reasons.items() if id_ != device}
         if reason is not None:
             reasons[device] = reason
-        _replace(self._path, msgspec.json.encode(reasons), sync=True)
+        replace(self._path, msgspec.json.encode(reasons), sync=True)
         self._reasons = reasons
 
 
-def _replace(path: Path, content: bytes, *, sync: bool = False) -> None:
-    """Write a file in one step, for its owner alone; `sync`: safe from a power cut."""
+def boot_id() -> str:
+    """What tells this run of the node's kernel from all others. Raises OSError."""
+    return _BOOT_ID.read_text().strip()
+
+
+def replace(path: Path, content: bytes, *, sync: bool = False) -> None:
+    """Write a file in one step, for its owner alone; `sync`: safe from a power cut.
+
+    Raises OSError; then the file is as it was.
+    """
     fresh = path.with_suffix(".new")
-    opened = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with open(opened, "wb") as file:
-        file.write(content)
+    try:
+        opened = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with open(opened, "wb") as file:
+            file.write(content)
+            if sync:
+                file.flush()
+                os.fsync(opened)
+        fresh.replace(path)
         if sync:
-            file.flush()
-            os.fsync(opened)
-    fresh.replace(path)
+            _sync(path.parent)
+    except OSError:
+        with contextlib.suppress(OSError):
+            fresh.unlink()
+        raise
+
+
+def _sync(folder: Path) -> None:
+    """Make the folder's entries safe, too: a rename is one."""
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def _lines(values: Iterable[bytes]) -> bytes:

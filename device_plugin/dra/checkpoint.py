@@ -4,8 +4,6 @@ One file, replaced as a whole and safe from a power cut: the kubelet counts on i
 was prepared once stays so, whatever happens to this process.
 """
 
-import contextlib
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -13,10 +11,10 @@ import msgspec
 import structlog
 
 from device_plugin.config import Mount
+from device_plugin.state import boot_id, replace
 
 FILE, ASIDE = "dra-claims.json", "dra-claims.corrupt.json"
 VERSION = 1
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 _log = structlog.get_logger()
 
@@ -77,11 +75,6 @@ class _File(msgspec.Struct, omit_defaults=True):
     forgotten: str = ""  # the boot in which the claims before these were, if a file was corrupt
 
 
-def boot_id() -> str:
-    """What tells this run of the node's kernel from all others."""
-    return _BOOT_ID.read_text().strip()
-
-
 def held(claims: Iterable[Prepared]) -> dict[str, str]:
     """The devices that claims have, and the resource of each; not those only looked on."""
     return {one.device: one.resource for c in claims for one in c.devices if not one.admin}
@@ -131,7 +124,7 @@ class Checkpoint:
 
     def _write(self, claims: Mapping[str, Prepared]) -> None:
         file = _File(VERSION, tuple(claims.values()), self.forgotten)
-        _replace(self._path, msgspec.json.encode(file))
+        replace(self._path, msgspec.json.encode(file), sync=True)
         self._claims = claims
 
 
@@ -158,8 +151,8 @@ def _put_aside(path: Path, data: bytes, error: str) -> _File:
     """Begin anew, and note that: a restart must not take the claims that run for free devices."""
     aside, anew = path.with_name(ASIDE), _File(VERSION, (), boot_id())
     try:
-        _replace(aside, data)
-        _replace(path, msgspec.json.encode(anew))
+        replace(aside, data, sync=True)
+        replace(path, msgspec.json.encode(anew), sync=True)
     except OSError as failed:
         raise Unusable(f"{path} is corrupt ({error}), and stays: {failed.strerror}") from None
     _log.error(
@@ -168,29 +161,3 @@ def _put_aside(path: Path, data: bytes, error: str) -> _File:
         kept=str(aside),
     )
     return anew
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write a file in one step, for its owner alone, safe from a power cut."""
-    fresh = path.with_suffix(".new")
-    try:
-        opened = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with open(opened, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(opened)
-        fresh.replace(path)
-        _sync(path.parent)
-    except OSError:
-        with contextlib.suppress(OSError):
-            fresh.unlink()
-        raise
-
-
-def _sync(folder: Path) -> None:
-    """Make the folder's entries safe, too: a rename is one."""
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)

@@ -7,7 +7,7 @@ restart of its own and of ours. Answers are the same each time, for as long as t
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import structlog
@@ -15,7 +15,7 @@ from msgspec import structs
 
 from device_plugin.allocation import Refused
 from device_plugin.dra.allocated import Allocated, ClaimRef, allocated, is_gone
-from device_plugin.dra.checkpoint import Checkpoint, Extras, Given, Prepared, boot_id, held
+from device_plugin.dra.checkpoint import Checkpoint, Extras, Given, Prepared
 from device_plugin.dra.cluster import ApiError, Cluster
 from device_plugin.dra.devices import Chosen, Index, check_free, given, index
 from device_plugin.dra.edits import edits, extras, still
@@ -24,6 +24,7 @@ from device_plugin.dra.parameters import layers
 from device_plugin.dra.specs import ClaimSpecs, Edits
 from device_plugin.host import Host
 from device_plugin.listing import HELD_BY_PLUGIN, NOT_IN_CONFIG
+from device_plugin.state import boot_id
 
 _UID = re.compile(r"[0-9A-Za-z](?:[-0-9A-Za-z]{0,61}[0-9A-Za-z])?")  # it is part of files' names
 _PATIENCE = 25.0  # seconds of the kubelet's 45 in which claims are asked for
@@ -51,7 +52,7 @@ class Claims:
         changed: Callable[[], None] = lambda: None,
         handed_out: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        """`changed` is called when `held` may be another. Raises checkpoint.Unusable.
+        """`changed` is called when claims may have other devices. Raises checkpoint.Unusable.
 
         handed_out: whether a container was given a device by the device plugin, and may have it.
         """
@@ -77,12 +78,8 @@ class Claims:
     def problem(self) -> str:
         """What keeps containers from their devices, or Pods from their end."""
         kept = [*self._kept.values()][:1]
-        problems = (self._why_closed(), self._others(), self._outdated, *kept)
+        problems = (self._why_closed(self._forgotten()), self._others(), self._outdated, *kept)
         return "; ".join(problem for problem in problems if problem)
-
-    def held(self) -> Mapping[str, str]:
-        """The devices that claims have, and the resource of each; not those only looked on."""
-        return held(self.prepared)
 
     def prepare(
         self, claims: Iterable[ClaimRef], wanted: Callable[[], bool] = lambda: True
@@ -243,8 +240,8 @@ class Claims:
 
     def _first(self, ref: ClaimRef, found: Allocated) -> Prepared:
         forgotten = self._forgotten()
-        if ref.uid not in forgotten and (closed := self._why_closed()):
-            raise Refused(closed)
+        if forgotten and ref.uid not in forgotten:
+            raise Refused(self._why_closed(forgotten))
         known = self._index()
         devices = [given(one, known, f"{self._driver}/unhealthy") for one in found.results]
         self._check_free(ref, devices, known)
@@ -331,9 +328,9 @@ class Claims:
             return []
         return self._specs.strangers(self._driver, self._checkpoint.claims)
 
-    def _why_closed(self) -> str:
+    def _why_closed(self, forgotten: Sequence[str]) -> str:
         """Why nothing may be given away; empty if it may."""
-        if not (count := len(self._forgotten())):
+        if not (count := len(forgotten)):
             return ""
         return (
             f"the claims of this node were forgotten ({self._checkpoint.aside}) and {count} of them"

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any, Protocol
 
+from device_plugin.backoff import doubling
+
 Json = dict[str, Any]  # an object as the API server has it
 
 # Seconds between attempts that fail, doubling, with jitter; refusals want somebody to mend them.
@@ -68,6 +70,6 @@ class Cluster(Protocol):
 def delay(error: ApiError, failures: int) -> float:
     """Seconds to wait after so many failures in a row, of which this is the last."""
     first = FIRST_DELAY_REFUSED if error.status in _REFUSALS else FIRST_DELAY
-    longest = min(LONGEST_DELAY, first * 2.0 ** min(failures - 1, 16))
+    longest = doubling(failures, first, LONGEST_DELAY)
     asked = min(error.retry_after, LONGEST_RETRY_AFTER)
     return max(asked, longest) * random.uniform(1.0, 1.3)  # noqa: S311 - jitter

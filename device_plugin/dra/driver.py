@@ -123,11 +123,6 @@ class Driver:
         problems = [self._service.problem, self._publisher.problem]
         return [problem for problem in problems if problem]
 
-    @property
-    def notes(self) -> Sequence[str]:
-        """What is left out of the slices, and why."""
-        return self._publisher.notes
-
     def stop(self) -> None:
         """Take the sockets away; the slices stay, until the kubelet finds that nobody is back."""
         self._service.stop()

@@ -12,6 +12,7 @@ from http import HTTPStatus
 
 import structlog
 
+from device_plugin.backoff import doubling
 from device_plugin.dra.cluster import LONGEST_DELAY, ApiError, Cluster, delay
 from device_plugin.dra.offer import Offer
 from device_plugin.dra.pool import Plan, plan, survivors
@@ -205,7 +206,7 @@ class _Pace:
         now = time.monotonic()
         self.rounds = self.rounds + 1 if now - self._last < QUIET + self._longest else 1
         self._last = now
-        return min(self._longest, FIRST_REST * 2.0 ** min(self.rounds - 1, 16))
+        return doubling(self.rounds, FIRST_REST, self._longest)
 
 
 def _jitter() -> float:

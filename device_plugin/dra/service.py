@@ -6,7 +6,6 @@ and tries again by itself.
 """
 
 import math
-import random
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ from pathlib import Path
 import grpc
 import structlog
 
+from device_plugin import backoff
 from device_plugin.dra.claims import Claims
 from device_plugin.dra.health import MAX_STREAMS, Health, report
 from device_plugin.dra.offer import Offer
@@ -227,5 +227,4 @@ class Service(threading.Thread):
 
 def _delay(failures: int) -> float:
     """Seconds to wait after so many failures in a row."""
-    longest = min(_LONGEST_DELAY, _FIRST_DELAY * 2.0 ** min(failures - 1, 16))
-    return longest * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
+    return backoff.delay(failures, _FIRST_DELAY, _LONGEST_DELAY)

@@ -19,10 +19,9 @@ from typing import Any, TypeVar
 
 import grpc
 
-from device_plugin.endpoint import identity, is_dead, target
+from device_plugin.endpoint import PATH_LIMIT, identity, is_dead, target
 
 PLUGINS, REGISTRY = "plugins", "plugins_registry"
-_PATH_LIMIT = 107  # bytes of a unix socket's path, unix(7)
 _EIGHT = "[0-9a-f]{8}"
 _FOLDER_MODE = 0o750
 
@@ -103,7 +102,7 @@ class Listener:
 
     def __init__(self, path: Path, add: Add, calls: int) -> None:
         """Take so many calls at once. Raises OSError where no socket can be made."""
-        if (over := len(os.fsencode(path)) - _PATH_LIMIT) > 0:
+        if (over := len(os.fsencode(path)) - PATH_LIMIT) > 0:
             raise OSError(f"{path} is {over} bytes too long for a unix socket: shorten dra.driver")
         self.path = path
         threads: Any = _Threads()  # more than a pool of them is not asked for

@@ -70,7 +70,7 @@ def test_a_full_disk_at_start_forgets_nothing(opened, monkeypatch):
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("device_plugin.state._replace", full)
+    monkeypatch.setattr("device_plugin.state.replace", full)
     journal = opened()
     assert "No space left" in journal.problem
     assert remembered(journal, "a") == {"a": {"/dev/a": "c 1:1"}}

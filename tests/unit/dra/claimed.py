@@ -9,7 +9,7 @@ import pytest
 from device_plugin.config import Container, Resource
 from device_plugin.device import Device, Node
 from device_plugin.dra.allocated import ClaimRef
-from device_plugin.dra.checkpoint import Prepared
+from device_plugin.dra.checkpoint import Prepared, held
 from device_plugin.dra.claims import Claims
 from device_plugin.dra.cluster import ApiError, Json
 from device_plugin.dra.offer import Offer
@@ -121,6 +121,10 @@ class ClaimNode:
         assert known or not (self.cdi / f"device-plugin-claim-{ref.uid}.json").exists()
         assert known or ref.uid not in [one.uid for one in self.claims.prepared]
         return answer
+
+    def held(self) -> dict[str, str]:
+        """The devices that claims have, and the resource of each."""
+        return held(self.claims.prepared)
 
     def unprepare(self, ref: ClaimRef) -> str:
         return self.claims.unprepare([ref])[ref.uid]

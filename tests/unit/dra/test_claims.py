@@ -26,7 +26,7 @@ def test_a_claim_gets_its_devices(node):
             "deviceNodes": [{"path": "/dev/gpu-1", "permissions": "rw"}],
         }
     }
-    assert node.claims.held() == {"gpu-1": GPU}
+    assert node.held() == {"gpu-1": GPU}
     assert node.changes == 1
 
 
@@ -45,9 +45,9 @@ def test_a_claim_is_given_back(node):
     node.prepare(ref)
     assert node.unprepare(ref) == ""
     assert not node.files()
-    assert not node.claims.held()
+    assert not node.held()
     node.restart()
-    assert not node.claims.held()
+    assert not node.held()
     assert node.prepared("b", result("gpu-1"))
 
 
@@ -59,7 +59,7 @@ def test_what_allocate_gave_away_meanwhile_is_refused(node):
         " again"
     )
     assert not node.files()
-    assert not node.claims.held()
+    assert not node.held()
     assert node.prepared("b", result("gpu-1", adminAccess=True))
     node.handed_out.clear()
     assert node.prepared("c", result("gpu-1"))
@@ -78,7 +78,7 @@ def test_it_is_given_back_although_it_is_gone_from_the_api_server(node):
     node.api.claims.clear()
     node.api.refuse = lambda _: ApiError("no answer")
     assert node.unprepare(ref) == ""
-    assert not node.claims.held()
+    assert not node.held()
 
 
 def test_each_claim_of_a_call_has_its_own_answer(node):
@@ -136,7 +136,7 @@ def test_what_is_prepared_and_gone_is_not_prepared_again(node):
     node.prepare(ref)
     node.api.claims.clear()
     assert node.prepare(ref) == "it does not exist any more: delete the Pod"
-    assert node.claims.held() == {"gpu-0": GPU}  # until the kubelet gives it back
+    assert node.held() == {"gpu-0": GPU}  # until the kubelet gives it back
 
 
 def test_a_slow_api_server_does_not_outlast_the_kubelet(node, monkeypatch):
@@ -152,7 +152,7 @@ def test_nothing_is_kept_for_a_kubelet_that_went_away_meanwhile(node):
     ref = node.api.allocate("a", result("gpu-0"))
     answers = node.claims.prepare([ref], lambda: "claim" not in node.api.calls)
     assert answers == {ref.uid: "it was given up meanwhile"}
-    assert not node.claims.held()
+    assert not node.held()
     assert not node.files()
 
 

@@ -63,7 +63,7 @@ def test_a_bug_in_giving_back_one_claim_spares_the_others(node, monkeypatch):
     monkeypatch.setattr(node.claims._specs, "remove", fails)
     answers = node.claims.unprepare([bad, good])
     assert answers == {bad.uid: "failed, please report: ZeroDivisionError('bug')", good.uid: ""}
-    assert node.claims.held() == {"gpu-0": GPU}
+    assert node.held() == {"gpu-0": GPU}
 
 
 def test_only_what_was_known_is_said_to_be_given_back(node):

@@ -31,7 +31,7 @@ def test_a_corrupt_checkpoint_is_put_aside(node, data):
     node.prepared("a", result("gpu-0"))
     (node.state / checkpoint.FILE).write_bytes(data)
     node.restart()
-    assert not node.claims.held()
+    assert not node.held()
     assert (node.state / checkpoint.ASIDE).read_bytes() == data
     assert node.spec("a")  # its containers may restart
     assert node.unprepare(node.api.allocate("a")) == ""
@@ -61,7 +61,7 @@ def test_a_forgotten_claim_itself_is_prepared_again(node):
     assert node.claims.problem == closed(node, 1)
     node.prepared("b", result("gpu-1"))
     assert node.claims.problem == ""
-    assert node.claims.held() == {"gpu-0": GPU, "gpu-1": GPU}
+    assert node.held() == {"gpu-0": GPU, "gpu-1": GPU}
     node.prepared("c", result("gpu-2"))
 
 

@@ -58,7 +58,7 @@ def test_what_cannot_be_noted_is_not_given_back(node, disk):
     node.prepare(ref)
     disk["fsync"] = 28
     assert node.unprepare(ref) == full(node)
-    assert node.claims.held() == {"gpu-0": GPU}
+    assert node.held() == {"gpu-0": GPU}
     why = f"a claim cannot be taken back, its Pod cannot end: {full(node)}"
     assert node.claims.problem == why
     node.claims.renew()
@@ -66,7 +66,7 @@ def test_what_cannot_be_noted_is_not_given_back(node, disk):
     disk.clear()
     assert node.unprepare(ref) == ""
     assert node.claims.problem == ""
-    assert not node.claims.held()
+    assert not node.held()
 
 
 def test_a_cdi_folder_that_nobody_can_write(node):
@@ -75,12 +75,12 @@ def test_a_cdi_folder_that_nobody_can_write(node):
     path = node.cdi / "device-plugin-claim-uid-a.json"
     no_folder = f"{path}: {node.cdi} is no folder: name one with --cdi-dir"
     assert node.prepare(ref) == f"cannot write {no_folder}"
-    assert not node.claims.held()
+    assert not node.held()
     mended(node)
     node.prepared("a", result("gpu-0"))
     blocked(node)
     assert node.unprepare(ref) == f"cannot remove {no_folder}"
-    assert node.claims.held() == {"gpu-0": GPU}
+    assert node.held() == {"gpu-0": GPU}
     mended(node)
     assert node.unprepare(ref) == ""
 

@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 from device_plugin.config import Resource
 from device_plugin.device import Device
 from device_plugin.dra.allocated import ClaimRef
-from device_plugin.dra.checkpoint import Prepared
+from device_plugin.dra.checkpoint import Prepared, held
 from device_plugin.dra.claims import Claims
 from device_plugin.dra.cluster import ApiError
 from device_plugin.dra.offer import Offer
@@ -140,8 +140,8 @@ class Machine(RuleBasedStateMachine):
     def what_was_answered_is_kept_and_nothing_else(self) -> None:
         kept = {one.uid: tuple(d.name for d in one.devices) for one in self.claims.prepared}
         assert kept == self.answered
-        held = {NAMES[2] if "-r" in name else name for names in kept.values() for name in names}
-        assert set(self.claims.held()) == held
+        taken = {NAMES[2] if "-r" in name else name for names in kept.values() for name in names}
+        assert set(held(self.claims.prepared)) == taken
 
     @invariant()
     def the_specs_are_those_of_what_is_kept(self) -> None:

@@ -29,7 +29,7 @@ def test_a_device_has_one_claim(node):
     node.prepared("a", result("gpu-0"))
     assert node.refused("b", result("gpu-0")).startswith(TAKEN)
     node.prepared("b", result("gpu-1"))
-    assert node.claims.held() == {"gpu-0": GPU, "gpu-1": GPU}
+    assert node.held() == {"gpu-0": GPU, "gpu-1": GPU}
 
 
 def test_it_is_so_after_a_restart(node):
@@ -57,7 +57,7 @@ def test_more_replicas_than_there_are(node):
 def test_a_claim_that_was_allocated_anew_takes_its_new_devices(node):
     node.prepared("a", result("gpu-0"))
     node.prepared("a", result("gpu-1"))
-    assert node.claims.held() == {"gpu-1": GPU}
+    assert node.held() == {"gpu-1": GPU}
     node.prepared("b", result("gpu-0"))
 
 
@@ -66,9 +66,9 @@ def test_those_who_look_on_take_nothing(node):
     watcher = node.prepared("b", result("gpu-0", adminAccess=True), result("gpu-1", "more"))
     assert [one.admin for one in watcher.devices] == [True, False]
     assert node.spec("b")["gpu"]["deviceNodes"]
-    assert node.claims.held() == {"gpu-0": GPU, "gpu-1": GPU}
+    assert node.held() == {"gpu-0": GPU, "gpu-1": GPU}
     node.unprepare(node.api.allocate("a"))
-    assert node.claims.held() == {"gpu-1": GPU}
+    assert node.held() == {"gpu-1": GPU}
     node.prepared("c", result("gpu-0"))
 
 
@@ -155,7 +155,7 @@ def test_many_claims_come_and_go_at_once(node):
         ref = node.api.allocate(f"c{number}", result(f"gpu-{number % 8}"))
         answer = node.prepare(ref)
         if isinstance(answer, Prepared):
-            assert node.claims.held()[f"gpu-{number % 8}"] == GPU
+            assert node.held()[f"gpu-{number % 8}"] == GPU
             assert node.unprepare(ref) == ""
         return answer
 

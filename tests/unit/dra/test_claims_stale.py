@@ -5,6 +5,7 @@ import os
 import pytest
 
 from device_plugin.dra import checkpoint
+from device_plugin.dra.checkpoint import held
 from device_plugin.dra.cluster import ApiError
 from tests.unit.dra.claimed import GPU, ClaimNode, full, reboot, result, stick
 
@@ -21,14 +22,14 @@ def test_claims_of_an_earlier_boot_that_are_gone(node, monkeypatch):
         node.prepared(name, result(f"gpu-{number}"))
     del node.api.claims["team", "gone"]
     assert node.claims.forget_stale()
-    assert node.claims.held() == {"gpu-0": GPU, "gpu-1": GPU}  # its containers may run yet
+    assert node.held() == {"gpu-0": GPU, "gpu-1": GPU}  # its containers may run yet
     claims = reboot(monkeypatch, node)
     node.api.refuse = lambda _: ApiError("no answer")
     assert not claims.forget_stale()
-    assert claims.held() == {"gpu-0": GPU, "gpu-1": GPU}
+    assert held(claims.prepared) == {"gpu-0": GPU, "gpu-1": GPU}
     node.api.refuse = lambda _: None
     assert claims.forget_stale()
-    assert claims.held() == {"gpu-0": GPU}
+    assert held(claims.prepared) == {"gpu-0": GPU}
 
 
 def test_a_claim_of_an_earlier_boot_that_has_a_successor(node, monkeypatch):
@@ -36,7 +37,7 @@ def test_a_claim_of_an_earlier_boot_that_has_a_successor(node, monkeypatch):
     node.api.allocate("a", result("gpu-1"), uid="another")
     claims = reboot(monkeypatch, node)
     assert claims.forget_stale()
-    assert not claims.held()
+    assert not held(claims.prepared)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +59,7 @@ def test_an_odd_answer_lets_go_of_nothing(node, monkeypatch, answer):
     node.api.claims["team", "a"] = odd
     claims = reboot(monkeypatch, node)
     assert not claims.forget_stale()
-    assert claims.held() == {"gpu-0": GPU}
+    assert held(claims.prepared) == {"gpu-0": GPU}
 
 
 @pytest.mark.parametrize("status", [{}, {"reservedFor": []}, "none"])
@@ -71,7 +72,7 @@ def test_a_claim_of_an_earlier_boot_without_devices(node, monkeypatch, status):
         claim["status"] = status
     claims = reboot(monkeypatch, node)
     assert claims.forget_stale()
-    assert not claims.held()
+    assert not held(claims.prepared)
 
 
 def test_a_claim_of_an_earlier_boot_that_is_prepared_again_is_of_this_one(node, monkeypatch):
@@ -83,7 +84,7 @@ def test_a_claim_of_an_earlier_boot_that_is_prepared_again_is_of_this_one(node, 
     monkeypatch.setattr(node.restart(), "_boot", "another")
     node.api.claims.clear()
     assert node.claims.forget_stale()
-    assert node.claims.held() == {"gpu-0": GPU}  # a Pod that is being deleted still runs
+    assert node.held() == {"gpu-0": GPU}  # a Pod that is being deleted still runs
 
 
 def test_a_claim_that_is_prepared_again_meanwhile_is_kept(node, monkeypatch):
@@ -98,7 +99,7 @@ def test_a_claim_that_is_prepared_again_meanwhile_is_kept(node, monkeypatch):
 
     node.api.before_answer = gone
     assert claims.forget_stale()
-    assert claims.held() == {"gpu-0": GPU}
+    assert held(claims.prepared) == {"gpu-0": GPU}
 
 
 def test_a_boot_that_cannot_be_noted_is_tried_again(node, monkeypatch):
@@ -111,7 +112,7 @@ def test_a_boot_that_cannot_be_noted_is_tried_again(node, monkeypatch):
 
     monkeypatch.setattr("os.fsync", no_space)
     assert claims.prepare([ref])[ref.uid] == full(node)
-    assert claims.held() == {"gpu-0": GPU}
+    assert held(claims.prepared) == {"gpu-0": GPU}
 
 
 def test_after_a_boot_claims_of_another_driver_go_too(node, monkeypatch):
@@ -121,4 +122,4 @@ def test_after_a_boot_claims_of_another_driver_go_too(node, monkeypatch):
     del node.api.claims["team", "a"]
     claims = reboot(monkeypatch, node)
     assert claims.forget_stale()
-    assert not claims.held()
+    assert not held(claims.prepared)
