@@ -3,8 +3,6 @@
 A container is given names of devices, and the runtime looks them up whenever it makes one: so a
 restarted container gets the node that its device has by then. One file a resource, written before
 the list is sent, and only when it differs (docs/cdi.md).
-
-Format: https://github.com/cncf-tags/container-device-interface/blob/main/SPEC.md
 """
 
 import contextlib
@@ -16,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from device_plugin.allocation import Refused, inside
+from device_plugin.cdi_file import Node, Part, node, put
 from device_plugin.device import Device, split_replica
 from device_plugin.host import Look, Unusable
 from device_plugin.listing import NOT_IN_CONFIG, Listed, Snapshot
@@ -23,32 +22,19 @@ from device_plugin.listing import NOT_IN_CONFIG, Listed, Snapshot
 _RECORD = "cdi.json"  # in the state folder
 _PREFIX, _SUFFIX = "device-plugin-", ".json"
 _LONGEST = 200  # characters of a resource in a file's name, which has 255 bytes
-_BMP = 0xFFFF  # the last character that one \u can write
 
 
-class _Part(
-    msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, rename="camel"
-):
-    """A part of a spec, as it stands in the file."""
-
-
-class _Node(_Part, frozen=True):
-    path: str  # in the container
-    permissions: str
-    host_path: str = ""  # empty: the same
-
-
-class _Edits(_Part, frozen=True):
-    device_nodes: tuple[_Node, ...] = ()
+class _Edits(Part, frozen=True):
+    device_nodes: tuple[Node, ...] = ()
     env: tuple[str, ...] = ()
 
 
-class _Entry(_Part, frozen=True):
+class _Entry(Part, frozen=True):
     name: str
     container_edits: _Edits
 
 
-class _Spec(_Part, frozen=True):
+class _Spec(Part, frozen=True):
     cdi_version: str
     kind: str
     devices: tuple[_Entry, ...]
@@ -75,7 +61,10 @@ class Specs:
             spec = _spec(resource, _entries(snapshot, look, known))
             if spec != before:
                 self._add(resource)
-                self._put(path, spec)
+                if spec is None:
+                    path.unlink(missing_ok=True)
+                else:
+                    put(path, spec)
         except OSError as error:
             return f"cannot write {path}: {error.strerror}: mount its folder, or drop container.cdi"
         return ""
@@ -111,25 +100,6 @@ class Specs:
             spec = _parsed(path.read_bytes())
             self._seen[resource] = identity, spec
         return spec
-
-    def _put(self, path: Path, spec: _Spec | None) -> None:
-        """Replace the file in one step.
-
-        The new one is made beside it, under a name that is no spec's: runtimes read .json and
-        .yaml, dot files too, and older ones notice a rename only in the folder that it begins in.
-        """
-        if spec is None:
-            path.unlink(missing_ok=True)
-            return
-        self._folder.mkdir(exist_ok=True)  # after a reboot there is none
-        fresh = path.with_name(f".{path.name}.new")
-        try:
-            fresh.write_bytes(_text(spec))
-            fresh.replace(path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                fresh.unlink()
-            raise
 
     def _add(self, resource: str) -> None:
         if resource not in self.resources:
@@ -196,17 +166,12 @@ def _found(device: Device, look: Look) -> _Entry | None:
         return _Entry(device.id, _Edits(env=(f"DEVICE_PLUGIN_CDI_{label}={device.id}",)))
     try:
         nodes = [
-            _node(path, node.permissions, look.entry(node.host_path).real)
-            for node, path in inside(device, look.host.local, by_name=True)
+            node(path, its.permissions, look.entry(its.host_path).real)
+            for its, path in inside(device, look.host.local, by_name=True)
         ]
     except (Unusable, Refused):  # Allocate says what is wrong
         return None
     return _Entry(device.id, _Edits(tuple(nodes)))
-
-
-def _node(path: str, permissions: str, real: str) -> _Node:
-    """Runtimes follow no links here, so the spec has the node itself."""
-    return _Node(path, permissions, real if real != path else "")
 
 
 def _spec(resource: str, entries: Iterable[_Entry]) -> _Spec | None:
@@ -223,14 +188,6 @@ def _version(resource: str, entries: Iterable[_Entry]) -> str:
         if entry.name[0].isdigit() or any(n.host_path for n in entry.container_edits.device_nodes):
             return "0.5.0"
     return "0.3.0"
-
-
-def _text(spec: _Spec) -> bytes:
-    """JSON that is YAML, too, because runtimes read it as such."""
-    text = msgspec.json.encode(spec).decode()
-    if not text.isprintable():
-        text = "".join(c if c.isprintable() or ord(c) > _BMP else f"\\u{ord(c):04x}" for c in text)
-    return text.encode()
 
 
 def _parsed(data: bytes) -> _Spec | None:

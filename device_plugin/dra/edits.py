@@ -4,18 +4,19 @@ The same as by the device plugin, made by the same rules; a request stands where
 """
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from device_plugin.allocation import Grant, Refused, Share, grant
 from device_plugin.attribute import Quantity
+from device_plugin.cdi_file import node
 from device_plugin.config import Container, Mount, Resource
-from device_plugin.device import Device, Node
+from device_plugin.device import Device
 from device_plugin.dra.checkpoint import Extras, Prepared
 from device_plugin.dra.devices import Chosen, Index
 from device_plugin.dra.offer import Unit
-from device_plugin.dra.specs import EditMount, EditNode, Edits
+from device_plugin.dra.specs import EditMount, Edits
 from device_plugin.health import check_mounts
 from device_plugin.host import Host, Look, Unusable
 from device_plugin.listing import NOT_IN_CONFIG
@@ -40,7 +41,8 @@ def extras(chosen: Iterable[Chosen], layers: Iterable[Container], host: Host) ->
 def edits(chosen: Sequence[Chosen], given: Extras, look: Look) -> Edits:
     """All that a request's containers get. Raises Refused for a node that is not there."""
     every = [share for _, its in _shares(chosen) for share in its]
-    nodes = tuple(_nodes(_grant(Container(), every, look.host).nodes, look))
+    granted = _grant(Container(), every, look.host).nodes
+    nodes = tuple(node(one.to, one.permissions, _real(one.host_path, look)) for one in granted)
     env = tuple(f"{key}={value}" for key, value in given.env.items())
     mounts = tuple(_mount(mount) for mount in given.mounts)
     if not (nodes or env or mounts):  # one without any would spoil the whole spec
@@ -99,13 +101,6 @@ def _grant(container: Container, shares: list[Share], host: Host) -> Grant:
 def _over(upper: Grant, lower: Grant) -> Grant:
     mounts = {mount.path: mount for mount in (*lower.mounts, *upper.mounts)}
     return Grant(env={**lower.env, **upper.env}, mounts=tuple(mounts.values()))
-
-
-def _nodes(nodes: Iterable[Node], look: Look) -> Iterator[EditNode]:
-    """Runtimes follow no links here, so the spec has the node itself."""
-    for node in nodes:
-        real = _real(node.host_path, look)
-        yield EditNode(node.to, node.permissions, real if real != node.to else "")
 
 
 def _real(path: str, look: Look) -> str:

@@ -1,53 +1,37 @@
-"""The CDI specs of claims: a file a claim for the container runtime, a name in it for each request.
+"""The CDI specs of claims: a file a claim, and in it a name for each of its requests."""
 
-Format: https://github.com/cncf-tags/container-device-interface/blob/main/SPEC.md
-"""
-
-import contextlib
 from collections.abc import Container, Mapping
 from pathlib import Path
 
 import msgspec
 
 from device_plugin.allocation import Refused
+from device_plugin.cdi_file import Node, Part, put
 
 PREFIX, SUFFIX = "device-plugin-claim-", ".json"
 _VERSION = "0.5.0"  # the first with names that begin with a digit, and with hostPath
-_BMP = 0xFFFF  # the last character that one \u can write
 
 
-class _Part(
-    msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, rename="camel"
-):
-    """A part of a spec, as it stands in the file."""
-
-
-class EditNode(_Part, frozen=True):
-    path: str  # in the container
-    permissions: str
-    host_path: str = ""  # empty: the same
-
-
-class EditMount(_Part, frozen=True):
+class EditMount(Part, frozen=True):
     host_path: str
     container_path: str
     options: tuple[str, ...]
 
 
-class Edits(_Part, frozen=True):
+class Edits(Part, frozen=True):
     """What the devices of one request change in a container."""
 
     env: tuple[str, ...] = ()
-    device_nodes: tuple[EditNode, ...] = ()
+    device_nodes: tuple[Node, ...] = ()
     mounts: tuple[EditMount, ...] = ()
 
 
-class _Entry(_Part, frozen=True):
+class _Entry(Part, frozen=True):
     name: str
     container_edits: Edits
 
 
-class _Spec(_Part, frozen=True):
+class _Spec(Part, frozen=True):
     cdi_version: str
     kind: str
     devices: tuple[_Entry, ...]
@@ -103,14 +87,9 @@ class ClaimSpecs:
             self.remove(uid)
             return
         entries = (_Entry(f"{uid}-{request}", one) for request, one in by_request.items())
-        fresh = path.with_name(f".{path.name}.new")  # no spec's name: see cdi.py
         try:
-            self._folder.mkdir(exist_ok=True)  # after a reboot there is none
-            fresh.write_bytes(_text(_Spec(_VERSION, _kind(driver), tuple(entries))))
-            fresh.replace(path)
+            put(path, _Spec(_VERSION, _kind(driver), tuple(entries)))
         except OSError as error:
-            with contextlib.suppress(OSError):
-                fresh.unlink()
             raise _failed("write", path, error) from None
 
     def remove(self, uid: str) -> None:
@@ -134,11 +113,3 @@ def _failed(what: str, path: Path, error: OSError) -> Refused:
 
 def _kind(driver: str) -> str:
     return f"{driver}/claim"
-
-
-def _text(spec: _Spec) -> bytes:
-    """JSON that is YAML, too, because runtimes read it as such."""
-    text = msgspec.json.encode(spec).decode()
-    if not text.isprintable():
-        text = "".join(c if c.isprintable() or ord(c) > _BMP else f"\\u{ord(c):04x}" for c in text)
-    return text.encode()
