@@ -21,7 +21,8 @@ import structlog
 
 from device_plugin.cdi import Specs
 from device_plugin.config import Config, Resource
-from device_plugin.dynamic import Dynamic, Place
+from device_plugin.dra.place import Place
+from device_plugin.dynamic import Dynamic
 from device_plugin.endpoint import remove_leftovers
 from device_plugin.host import Host
 from device_plugin.inventory import Inventory

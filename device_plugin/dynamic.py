@@ -5,15 +5,13 @@ Whatever keeps it from working costs no other resource anything.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-import msgspec
 import structlog
 
 from device_plugin.config import Config
-from device_plugin.host import Host
+from device_plugin.dra.place import Place
 from device_plugin.inventory import Inventory
 
 if TYPE_CHECKING:
@@ -25,17 +23,6 @@ _AGAIN = 10.0  # seconds between attempts
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 _log = structlog.get_logger()
-
-
-class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where things are, for DRA."""
-
-    node: str  # the name of this node in the cluster
-    kubeconfig: Path | None
-    kubelet_root: Path
-    state_dir: Path
-    cdi_dir: Path
-    host: Host
 
 
 class Dynamic:
@@ -161,16 +148,7 @@ class Dynamic:
 
         try:
             self._driver = Driver(
-                config.dra,
-                node=self._place.node,
-                kubeconfig=self._place.kubeconfig,
-                kubelet_root=self._place.kubelet_root,
-                state_dir=self._place.state_dir,
-                cdi_dir=self._place.cdi_dir,
-                host=self._place.host,
-                inventory=self._inventory,
-                changed=self._changed,
-                handed_out=self._handed_out,
+                config.dra, self._place, self._inventory, self._changed, self._handed_out
             )
         except CannotServe as why:
             self._try_at = now + _AGAIN

@@ -5,16 +5,15 @@ Made only where a resource is offered by DRA, or a claim of an earlier process i
 
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from device_plugin.config import Config, Dra
 from device_plugin.dra.checkpoint import Prepared, Unusable
 from device_plugin.dra.claims import Claims
 from device_plugin.dra.cluster import ApiError, Cluster
 from device_plugin.dra.offer import Offer
+from device_plugin.dra.place import Place
 from device_plugin.dra.publisher import Publisher
 from device_plugin.dra.service import Service
-from device_plugin.host import Host
 from device_plugin.inventory import Inventory
 
 
@@ -28,13 +27,7 @@ class Driver:
     def __init__(
         self,
         dra: Dra,
-        *,
-        node: str,
-        kubeconfig: Path | None,
-        kubelet_root: Path,
-        state_dir: Path,
-        cdi_dir: Path,
-        host: Host,
+        place: Place,
         inventory: Inventory,
         changed: Callable[[], None],
         handed_out: Callable[[str], bool],
@@ -47,28 +40,28 @@ class Driver:
         self._inventory = inventory
         self._offers: Sequence[Offer] = ()
         self._unhealthy = ""
-        self._cluster = _cluster(node, kubeconfig)
+        self._cluster = _cluster(place)
         try:
             self._claims = Claims(
                 offers=lambda: self._offers,
                 cluster=self._cluster,
                 driver=dra.driver,
-                pool=node,
-                state_dir=state_dir,
-                cdi_dir=cdi_dir,
-                host=host,
+                pool=place.node,
+                state_dir=place.state_dir,
+                cdi_dir=place.cdi_dir,
+                host=place.host,
                 changed=changed,
                 handed_out=handed_out,
             )
         except Unusable as why:
             raise CannotServe(str(why)) from None
-        self._publisher = Publisher(self._cluster, dra.driver, node)
+        self._publisher = Publisher(self._cluster, dra.driver, place.node)
         self._service = Service(
             claims=self._claims,
             offers=lambda: self._offers,
             driver=dra.driver,
-            pool=node,
-            kubelet_root=kubelet_root,
+            pool=place.node,
+            kubelet_root=place.kubelet_root,
             # Not before: a Pod that is scheduled first finds no driver, and waits for a minute or
             # more until the kubelet tries again.
             on_registered=self._publisher.start,
@@ -140,8 +133,8 @@ def _same(some: Sequence[Offer], others: Sequence[Offer]) -> bool:
     )
 
 
-def _cluster(node: str, kubeconfig: Path | None) -> Cluster:
-    if not node:
+def _cluster(place: Place) -> Cluster:
+    if not place.node:
         raise CannotServe(
             "`api: dra` needs --node-name, this node's name in the cluster: in a Pod the component"
             " manifests/components/dra (Helm: dra.enabled) gives it"
@@ -154,6 +147,6 @@ def _cluster(node: str, kubeconfig: Path | None) -> Cluster:
             " this project's folder"
         ) from None
     try:
-        return connect(kubeconfig)
+        return connect(place.kubeconfig)
     except ApiError as error:
         raise CannotServe(str(error)) from None
