@@ -5,6 +5,7 @@ Commands import what they need when they run: `check` needs no gRPC, the daemon 
 # ruff: noqa: PLC0415
 
 import argparse
+import gc
 import io
 import os
 import signal
@@ -51,6 +52,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    gc.disable()  # as in __main__, until all is made that stays
     # Blocked before there is any thread, and waited for by one: a handler would run only when the
     # main thread next executes bytecode, which may be an audit later.
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
@@ -84,6 +86,8 @@ def _run(arguments: argparse.Namespace) -> int:
     except CannotStart as why:
         logger.error("cannot start", reason=str(why))  # noqa: TRY400 - a reason, no fault
         return FAILED
+    gc.freeze()
+    gc.enable()
     logger.info("started", version=__version__, config=str(arguments.config))
     try:
         daemon.run()

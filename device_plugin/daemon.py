@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 _TURN = 5.0  # seconds that the loop may take for a turn before /healthz says so
 _FIRST_ANSWER = 0.2  # seconds to wait at start: for the kubelet to say who holds what, for programs
 _REREAD = 0.1  # seconds between two readings of the config
+_PAGES_AFTER = 0.05  # seconds after the first registrations: the kubelet asks for lists meanwhile
 
 _log = structlog.get_logger()
 
@@ -77,7 +78,8 @@ class _Event(Enum):
     STOP = auto()
 
 
-_AUDIT = (_Event.FOLDERS, _Event.CONFIG, _Event.LOOK, _Event.PAGES)
+_LOOKS = (_Event.FOLDERS, _Event.CONFIG, _Event.LOOK)
+_AUDIT = (*_LOOKS, _Event.PAGES)
 
 
 class Daemon:
@@ -177,8 +179,9 @@ class Daemon:
         if self._pods.latest is not None and self._take_holdings(self._pods.latest):
             self._upkeep.look(self._in_use.config)
         self._follow()
-        for event in _AUDIT:
+        for event in _LOOKS:
             self._post(event)
+        self._later[_Event.PAGES] = time.monotonic() + _PAGES_AFTER
 
     def run(self) -> None:
         """Turn until `stop`."""
@@ -340,7 +343,7 @@ class Daemon:
 
     def _serve_pages(self) -> None:
         """Devices come first: without its addresses the daemon runs on, and tries again."""
-        # Imported here, after the first registrations.
+        # Imported here, after the first lists: it takes longer than all that they need.
         if self._options.http is not None and self._web is None:
             from device_plugin.exposition import Exposition  # noqa: PLC0415
             from device_plugin.http import WebServer  # noqa: PLC0415

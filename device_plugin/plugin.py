@@ -173,14 +173,16 @@ class Plugin(pb_grpc.DevicePluginServicer):
             self._handed_out.remember(self.resource, numbers)
         except OSError as error:
             self._log.error("cannot remember what was handed out", error=str(error))
-        self._check_again(ids, shares)
+        self._check_again(snapshot, ids, shares)
         ids_given = [share.id for share in shares]
         self._log.info("allocated", count=len(ids_given), devices=ids_given[:MAX_NAMED])
         return grant_message(grant)
 
-    def _check_again(self, ids: Iterable[str], shares: Iterable[Share]) -> None:
+    def _check_again(self, seen: Snapshot, ids: Iterable[str], shares: Iterable[Share]) -> None:
         """Refuse what went to claims meanwhile: now that we are remembered, they go without."""
-        allocation.shares(self._resource(), self._inventory.snapshot(self.resource), ids)
+        now = self._inventory.snapshot(self.resource)
+        if now is not seen:
+            allocation.shares(self._resource(), now, ids)
         claimed = self._claimed()
         for share in shares:
             if share.device.id in claimed:

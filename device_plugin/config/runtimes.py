@@ -12,17 +12,16 @@ from device_plugin.config.conflicts import Examined
 from device_plugin.config.problem import Report, Where, show
 from device_plugin.config.types import Companion, Container, Selector
 
+# Expressions as text: they are compiled for a config that names runtimes, not at every start.
 # How the kernel and udev name block devices.
-_BLOCK = re.compile(
+_BLOCK = (
     r"/dev/(?:(?:disk|mapper|block)(?:/|$)|[shv]d|xvd|dm-|md|loop(?!-)|zram|ram|nbd|rbd|sr|mmcblk"
     r"|pmem|drbd|bcache|nullb|nvme(?:\d|\[[^]]*\]|\*)n)"
 )
-_VFIO = re.compile(r"/dev/(?:vfio(?:/|$)|iommu$)")
+_VFIO = r"/dev/(?:vfio(?:/|$)|iommu$)"
 # What sandboxes have of their own: a container finds theirs, which does the same.
-_OWN = re.compile(r"/dev/(?:null|zero|full|u?random|tty|ptmx|fuse|net/tun)")
-_PROXIED = re.compile(
-    r"/dev/(?:nvidia.*|accel[^/]*)"
-)  # gVisor passes calls on to the host's driver
+_OWN = r"/dev/(?:null|zero|full|u?random|tty|ptmx|fuse|net/tun)"
+_PROXIED = r"/dev/(?:nvidia.*|accel[^/]*)"  # gVisor passes calls on to the host's driver
 _NVIDIA, _GOOGLE = "10de", "1ae0"
 _REACHING_KATA = frozenset(("block", "vfio", "vfio-dev"))
 _KATA = "only block devices and VFIO groups reach its virtual machine"
@@ -44,12 +43,12 @@ class _Unfit(NamedTuple):
 
 def refusal(runtime: str, path: str, *, block: bool) -> str | None:
     """Why a container under that runtime cannot use this device node of the host."""
-    own = not block and _OWN.fullmatch(path)
-    vfio = _VFIO.match(path)
+    own = not block and re.fullmatch(_OWN, path)
+    vfio = re.match(_VFIO, path)
     if runtime == "kata":
         return None if own or block or vfio else _KATA
     if runtime == "runsc":
-        return None if own or _PROXIED.fullmatch(path) else _TPU if vfio else _NO_DRIVER
+        return None if own or re.fullmatch(_PROXIED, path) else _TPU if vfio else _NO_DRIVER
     return None
 
 
@@ -78,7 +77,7 @@ def _unfit(runtime: str, selector: Selector) -> Iterator[_Unfit]:
 
 
 def _by_name(runtime: str, path: str, place: Where) -> Iterator[_Unfit]:
-    block = _BLOCK.match(path) is not None
+    block = re.match(_BLOCK, path) is not None
     if why := refusal(runtime, path, block=block):
         guess = "by its name it is no block device, and " if runtime == "kata" else ""
         yield _Unfit(place, f"`{show(path)}`", f"{guess}{why}")

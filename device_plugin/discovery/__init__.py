@@ -6,25 +6,19 @@ a node that several of them claim.
 
 import os
 import traceback
-from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from importlib import import_module
 
 import msgspec
 
 from device_plugin.config import AddedSelector, Config, Resource, Selector
 from device_plugin.device import Candidate, Found, Lost
-from device_plugin.discovery import added, gpu, path, pci, program, usb, vfio, virtual
+from device_plugin.discovery import added, path, program, virtual
 from device_plugin.discovery.added import Failed
 from device_plugin.discovery.program import Answers
 from device_plugin.host import Look, shown
 
-_HARDWARE: Mapping[str, Callable[[Look, Selector, Any], Found]] = {
-    "usb": usb.find,
-    "pci": pci.find,
-    "vfio": vfio.find,
-    "gpu": gpu.find,
-}
+_HARDWARE = ("usb", "pci", "vfio", "gpu")  # loaded by a config that has them: most have none
 
 
 class Discovered(msgspec.Struct):
@@ -104,10 +98,11 @@ def _find(look: Look, resource: Resource, index: int, answers: Answers) -> Found
     if selector.virtual is not None:
         before = sum(other.virtual is not None for other in resource.devices[:index])
         return virtual.find(selector, selector.virtual, resource.name, before)
-    for kind, find in _HARDWARE.items():
+    for kind in _HARDWARE:
         wanted = getattr(selector, kind)
         if wanted is not None:
-            return find(look, selector, wanted)
+            found: Found = import_module(f"{__name__}.{kind}").find(look, selector, wanted)
+            return found
     return path.find(look, selector)
 
 
