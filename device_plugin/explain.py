@@ -8,10 +8,10 @@ import grp
 import os
 import pwd
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import suppress
 
-from device_plugin.config import Checked, Config, runtimes
+from device_plugin.config import Checked, Config, Resource, runtimes
 from device_plugin.device import Candidate, Device, split_replica
 from device_plugin.discovery import Discovered, discover
 from device_plugin.discovery.explain import explain, title
@@ -78,21 +78,19 @@ def _path(
     )
     yield ""
     whole = {(verdict.resource, verdict.device) for verdict in verdicts}
-    handed: dict[str, Entry] = {}
     by_resource: dict[str, dict[str, Entry]] = {}
     for resource, candidate, its in _having(look, config, nodes):
-        handed |= {node.real: node for node in its}
         by_resource.setdefault(resource, {}).update((node.real, node) for node in its)
         is_whole = not is_folder or (resource, candidate.device.id) in whole
         what = "it" if is_whole else _several([shown(node.path) for node in its])
         yield fill(f"{resource} {_has(candidate, what)}")
-    if not handed:
+    if not by_resource:
         yield "No resource has it."
     if refused:
         yield fill(f"Not asked, because the config has a mistake in it: {', '.join(refused)}.")
-    for resource, its_nodes in by_resource.items():
-        yield from _unfit(config, resource, its_nodes.values())
-    yield from _needs(look, list(handed.values()))
+    yield from _access(
+        look, config, {name: list(its.values()) for name, its in by_resource.items()}
+    )
 
 
 def _facts(look: Look, entry: Entry, *, names: bool) -> Iterator[str]:
@@ -162,9 +160,31 @@ def _several(paths: Sequence[str]) -> str:
     return f"{', '.join(paths[:_NAMED])}{more}"
 
 
-def _unfit(config: Config, name: str, nodes: Iterable[Entry]) -> Iterator[str]:
+def _access(look: Look, config: Config, handed: Mapping[str, Sequence[Entry]]) -> Iterator[str]:
+    """What containers can do with the device nodes that they are handed, by resource."""
+    as_on_the_host: dict[str, Entry] = {}
+    for resource in config.resources:
+        nodes = handed.get(resource.name, ())
+        yield from _unfit(resource, nodes)
+        if not nodes or not runtimes.sharing(resource.runtimes):
+            continue
+        if resource.container.cdi or resource.api == "dra":
+            yield ""
+            yield fill(
+                f"{resource.name} goes by CDI names: in a container, {_several(_paths(nodes))}"
+                " will belong to its user."
+            )
+        else:
+            as_on_the_host |= {node.real: node for node in nodes}
+    yield from _needs(look, list(as_on_the_host.values()))
+
+
+def _paths(nodes: Iterable[Entry]) -> list[str]:
+    return [shown(node.real) for node in nodes]
+
+
+def _unfit(resource: Resource, nodes: Iterable[Entry]) -> Iterator[str]:
     """Which device nodes cannot be used under the runtimes that their resource names."""
-    [resource] = [one for one in config.resources if one.name == name]
     for runtime in dict.fromkeys(resource.runtimes):
         unfit: dict[str, list[str]] = {}
         for node in nodes:
@@ -174,8 +194,8 @@ def _unfit(config: Config, name: str, nodes: Iterable[Entry]) -> Iterator[str]:
             do = "does" if len(paths) == 1 else "do"
             yield ""
             yield fill(
-                f"{_several(paths)} {do} not work with {runtime}, which {name} names in `runtimes`:"
-                f" {why}."
+                f"{_several(paths)} {do} not work with {runtime}, which {resource.name} names in"
+                f" `runtimes`: {why}."
             )
 
 
@@ -221,8 +241,7 @@ def _device(look: Look, config: Config, id_: str, *, names: bool) -> Iterator[st
                 yield shown(node.path)
                 yield from _facts(look, node, names=names)
             yield from _more(nodes)
-            yield from _unfit(config, resource, nodes)
-            yield from _needs(look, nodes)
+            yield from _access(look, config, {resource: nodes})
 
 
 def _resource(look: Look, config: Config, name: str) -> Iterator[str]:
@@ -250,7 +269,7 @@ def _resource(look: Look, config: Config, name: str) -> Iterator[str]:
         yield from (fill(f"{one.what}: {one.reason}", "   ") for one in found.lost[:_MOST])
         yield from _more(found.lost)
     nodes = {node.real: node for one in discovered.candidates for node in _handed(look, one.device)}
-    yield from _unfit(config, name, nodes.values())
+    yield from _unfit(resource, nodes.values())
 
 
 def _summary(name: str, discovered: Discovered) -> str:

@@ -89,6 +89,15 @@ class PathPattern(msgspec.Struct, frozen=True):
             folder=text.endswith("/"),
         )
 
+    def fits(self, path: str) -> bool:
+        """Whether it means this path, were it there."""
+        names = path[1:].split("/")
+        captures: dict[str, str] | None = {} if len(names) == len(self.parts) else None
+        for part, name in zip(self.parts, names, strict=False):
+            if captures is not None and part != name:
+                captures = None if isinstance(part, str) else part.match(name, captures)
+        return captures is not None
+
 
 def _components(text: str) -> list[str]:
     if not text.startswith("/"):

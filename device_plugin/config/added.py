@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, inspect
 
 import device_plugin
 from device_plugin.attribute import Attribute, Quantity, Version
@@ -163,8 +163,6 @@ def _points(distribution: "Distribution") -> tuple[str, list["EntryPoint"]]:
 @cache
 def _taken() -> frozenset[str]:
     """The keys that selectors have anyway: an added kind does not replace one."""
-    from msgspec import inspect  # noqa: PLC0415 - a config without added kinds starts without it
-
     fields = inspect.type_info(Selector)
     assert isinstance(fields, inspect.StructType)  # noqa: S101 - for the type checker
     return LATER[Selector].union(KINDS, (field.encode_name for field in fields.fields))

@@ -20,6 +20,8 @@ _SHOWN = 60  # characters of a value in a message
 _LISTED = 15  # words of a list in a message
 _COMPARED = 200  # words among which the one that was meant is sought
 _SUGGESTED = 100  # problems for which that is done
+# What people say instead, which is not like it.
+_ALSO_CALLED: Mapping[str, str] = {"gvisor": "runsc", "runtimeclassname": "runtimes"}
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -194,5 +196,10 @@ def near(word: str, known: Collection[str]) -> str | None:
     if len(word) > _SHOWN or len(known) > _COMPARED:
         return None
     folded = {one.casefold(): one for one in sorted(known)}
-    found = difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=0.7)
-    return folded[found[0]] if found else None
+    said = word.casefold()
+    if meant := folded.get(_ALSO_CALLED.get(said, "")):
+        return meant
+    if found := difflib.get_close_matches(said, folded, n=1, cutoff=0.7):
+        return folded[found[0]]
+    first = said.partition("-")[0]  # of kata-qemu
+    return folded.get(first) if first != said else None

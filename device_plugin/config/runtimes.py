@@ -5,13 +5,15 @@ stands in docs/runtimeclass.md.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from device_plugin.config.conflicts import Examined
 from device_plugin.config.problem import Report, Where, show
 from device_plugin.config.types import Companion, Container, Selector
+from device_plugin.pattern import PathPattern
 
+_SHARING = frozenset(("runc", "crun"))
 # Expressions as text: they are compiled for a config that names runtimes, not at every start.
 # How the kernel and udev name block devices.
 _BLOCK = (
@@ -20,14 +22,18 @@ _BLOCK = (
 )
 _VFIO = r"/dev/(?:vfio(?:/|$)|iommu$)"
 # What sandboxes have of their own: a container finds theirs, which does the same.
-_OWN = r"/dev/(?:null|zero|full|u?random|tty|ptmx|fuse|net/tun)"
+_OWN = (
+    *("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"),
+    *("/dev/tty", "/dev/ptmx", "/dev/fuse", "/dev/net/tun"),
+)
 _PROXIED = r"/dev/(?:nvidia.*|accel[^/]*)"  # gVisor passes calls on to the host's driver
 _NVIDIA, _GOOGLE = "10de", "1ae0"
 _REACHING_KATA = frozenset(("block", "vfio", "vfio-dev"))
 _KATA = "only block devices and VFIO groups reach its virtual machine"
 _SELECT_BY_VFIO = f"{_KATA}; bind it to vfio-pci, and select it by `vfio`"
+_BLOCK_ONLY = f"{_KATA}; name them: `nodes: [{{subsystem: block}}]`"
 _NO_DRIVER = "the sandbox has no driver for it, so it cannot be opened"
-_TPU = "it takes what is below /dev/vfio for TPUs"
+_TPU = "gVisor takes what is below /dev/vfio for a TPU, so the container does not start"
 # Annotations that a runtime reads when it makes the sandbox, before any container has its devices.
 _OF_THE_POD: Mapping[str, str] = {
     "kata": "io.katacontainers.config.",
@@ -41,14 +47,21 @@ class _Unfit(NamedTuple):
     why: str
 
 
+def sharing(names: Collection[str]) -> bool:
+    """Whether one of them shares the host's kernel, and so its device nodes. Without any: yes."""
+    return not names or not _SHARING.isdisjoint(names)
+
+
 def refusal(runtime: str, path: str, *, block: bool) -> str | None:
     """Why a container under that runtime cannot use this device node of the host."""
-    own = not block and re.fullmatch(_OWN, path)
-    vfio = re.match(_VFIO, path)
+    if not block and path in _OWN:
+        return None
     if runtime == "kata":
-        return None if own or block or vfio else _KATA
+        return None if block or re.match(_VFIO, path) else _KATA
     if runtime == "runsc":
-        return None if own or re.fullmatch(_PROXIED, path) else _TPU if vfio else _NO_DRIVER
+        if re.fullmatch(_PROXIED, path):
+            return None
+        return _TPU if f"{path}/".startswith("/dev/vfio/") else _NO_DRIVER
     return None
 
 
@@ -65,7 +78,7 @@ def check(one: Examined, report: Report) -> None:
 
 
 def _unfit(runtime: str, selector: Selector) -> Iterator[_Unfit]:
-    if selector.path is not None:
+    if selector.path is not None and not any(map(PathPattern.parse(selector.path).fits, _OWN)):
         yield from _by_name(runtime, selector.path, ("path",))
     if runtime == "kata":
         yield from _kata(selector)
@@ -87,8 +100,13 @@ def _kata(selector: Selector) -> Iterator[_Unfit]:
     for index, node in enumerate(selector.nodes):
         if node.subsystem not in _REACHING_KATA:
             yield _Unfit(("nodes", index, "subsystem"), f"a node of `{node.subsystem}`", _KATA)
-    if selector.gpu is not None and not selector.nodes:
+    if selector.nodes:
+        return
+    if selector.gpu is not None:
         yield _Unfit(("gpu",), "`gpu`", _SELECT_BY_VFIO)
+    for kind in ("usb", "pci"):
+        if getattr(selector, kind) is not None:
+            yield _Unfit((kind,), f"`{kind}` without `nodes`", _BLOCK_ONLY)
 
 
 def _gvisor(selector: Selector) -> Iterator[_Unfit]:

@@ -9,7 +9,6 @@ from yaml import ScalarNode
 from yaml.constructor import SafeConstructor
 
 from device_plugin.config.problem import listed, near, show
-from device_plugin.config.types import LATER_VALUES
 
 STRING_LIMIT = 4096
 _NUMBER_LIMIT = 100
@@ -53,7 +52,10 @@ def scalar(node: ScalarNode, kind: inspect.Type, label: str) -> Any:  # noqa: AN
             return _boolean(node, label)
         case inspect.LiteralType():
             return _literal(node, kind, label)
-    raise Wrong(f"{label} must be {named(kind)}, not {_reads(node)}")
+    hint = ""
+    if isinstance(kind, inspect.VarTupleType) and isinstance(kind.item_type, inspect.LiteralType):
+        hint = f"; write it as one: [{show(node.value)}]"
+    raise Wrong(f"{label} must be {named(kind)}, not {_reads(node)}{hint}")
 
 
 def string(node: ScalarNode, label: str) -> str:
@@ -190,8 +192,6 @@ def duration(seconds: float) -> str:
 
 
 def _literal(node: ScalarNode, kind: inspect.LiteralType, label: str) -> str | int:
-    if node.value in LATER_VALUES:
-        raise Wrong(f"`{node.value}` {NOT_YET}")
     for value in kind.values:
         if isinstance(value, str | int):
             tag = "str" if isinstance(value, str) else "int"

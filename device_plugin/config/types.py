@@ -303,10 +303,9 @@ KINDS: Mapping[str, frozenset[str]] = {
     "exec": frozenset(),
 }
 
-# Keys and values that the design has and this version has not: refused like any other, but nobody
-# is told that they are misspelt.
+# Keys that the design has and this version has not: refused like any other, but nobody is told that
+# they are misspelt.
 LATER: Mapping[type, frozenset[str]] = {
     Resource: frozenset(("health",)),
     Selector: frozenset(("health",)),
 }
-LATER_VALUES: frozenset[str] = frozenset()

@@ -4,6 +4,7 @@ What it prints has just happened: nothing is simulated but the kubelet. A pseudo
 the stick that is pulled and plugged, because anybody may make one and the kernel removes its node.
 """
 
+import os
 import sys
 import time
 from functools import partial
@@ -24,7 +25,14 @@ from device_plugin.demo.stage import (
 from device_plugin.exit_codes import BAD_CONFIG, FAILED, OK
 from device_plugin.reload import ConfigInUse
 from device_plugin.table import fill
-from device_plugin.testing import AdmissionError, Container, FakeKubelet, Pod
+from device_plugin.testing import (
+    AdmissionError,
+    Container,
+    FakeKubelet,
+    Pod,
+    Runtime,
+    RuntimeRefusal,
+)
 
 _SERIAL = "example.com/serial"
 _CONFIG = """\
@@ -77,11 +85,12 @@ def _session(path: Path, place: Path, text: str, stick: Stick | None) -> int:
         cdi_dir=place / "cdi",
         http=None,
     )
-    with FakeKubelet(place / "device-plugins", root=place) as kubelet:
+    runtime = Runtime(cdi_directories=[os.fspath(options.cdi_dir)])
+    with FakeKubelet(place / "device-plugins", root=place, runtime=runtime) as kubelet:
         try:
             with running(ConfigInUse(path, checked), options):
                 _Show(checked.config, kubelet).all(text, stick)
-        except (CannotStart, AssertionError) as why:
+        except (CannotStart, AssertionError, RuntimeRefusal) as why:
             print(why, file=sys.stderr)
             return FAILED
     return OK

@@ -93,7 +93,10 @@ def show_container(created: Created) -> None:
     ]
     rows += [("mount", mount.container_path, f"is {mount.host_path}") for mount in created.mounts]
     rows += [("env", key, value) for key, value in sorted(created.envs.items())]
-    indented(as_table(rows))
+    rows += [("annotation", key, value) for key, value in sorted(created.annotations.items())]
+    indented(
+        as_table(rows) if rows else "nothing: its devices have no nodes, and `container` adds none"
+    )
 
 
 def as_table(rows: Iterable[tuple[str, ...]]) -> str:

@@ -11,7 +11,7 @@ from importlib import import_module
 
 import msgspec
 
-from device_plugin.config import AddedSelector, Config, Resource, Selector
+from device_plugin.config import AddedSelector, Config, Resource
 from device_plugin.device import Candidate, Found, Lost
 from device_plugin.discovery import added, path, program, virtual
 from device_plugin.discovery.added import Failed

@@ -1,7 +1,8 @@
 """`device-plugin manifests`: all that a cluster needs for a config, as YAML documents.
 
 The texts beside this file are those of `manifests/base` and, for `api: dra`, of
-`manifests/components/dra`, byte for byte; a test sees to it.
+`manifests/components/dra`, byte for byte; a test sees to it. For `cdi: true` the DaemonSet is what
+`manifests/components/cdi` makes of it.
 """
 
 import os
@@ -14,6 +15,7 @@ import yaml
 from device_plugin.config import Config, source
 from device_plugin.config.source import Source
 from device_plugin.manifests import dra
+from device_plugin.manifests.folders import CDI, mounted
 
 _HERE = Path(__file__).parent
 _NAME = "device-plugin"
@@ -66,13 +68,12 @@ def make(path: Path, config: Config, namespace: str, image: str, *, pods: bool) 
     """
     files = source.load(path)
     driver = dra.driver(config)
-    daemon_set = _daemon_set(namespace, image)
     documents = [
         _text("namespace").replace(f"name: {_NAME}", f"name: {_scalar(namespace)}", 1),
         _placed(_text("serviceaccount"), namespace),
         *(dra.access(_text("rbac"), _text("policy"), namespace) if driver else ()),
         _config_map(files, namespace, is_folder=path.is_dir()),
-        dra.daemon_set(daemon_set, driver) if driver else daemon_set,
+        _daemon_set(config, namespace, image),
         *(dra.text_of(one, driver) for one in dra.classes(config)),
         *(_pods(config) if pods else ()),
     ]
@@ -109,9 +110,13 @@ def _placed(text: str, namespace: str) -> str:
     return text.replace(own, f"{own}  namespace: {_scalar(namespace)}\n", 1)
 
 
-def _daemon_set(namespace: str, image: str) -> str:
+def _daemon_set(config: Config, namespace: str, image: str) -> str:
     text = _placed(_text("daemonset"), namespace)
-    return text.replace(f"image: {_NAME}\n", f"image: {_scalar(image)}\n", 1)
+    text = text.replace(f"image: {_NAME}\n", f"image: {_scalar(image)}\n", 1)
+    if driver := dra.driver(config):
+        return dra.daemon_set(text, driver)
+    by_name = any(one.container.cdi for one in config.resources)
+    return mounted(text, CDI) if by_name else text
 
 
 def _config_map(files: Sequence[Source], namespace: str, *, is_folder: bool) -> str:

@@ -7,6 +7,7 @@ import re
 from typing import NamedTuple
 
 from device_plugin.config import Config, Partition, Resource
+from device_plugin.manifests.folders import CDI, Folder, mounted
 
 _SUBJECT = "{kind: ServiceAccount, name: device-plugin"
 _BY_KUSTOMIZE = "  # kustomize adds its namespace"
@@ -14,7 +15,6 @@ _ANY_NAMESPACE = "[^:]+"
 _POD = (
     "            - {name: DEVICE_PLUGIN_POD, valueFrom: {fieldRef: {fieldPath: metadata.name}}}\n"
 )
-_MOUNTS, _VOLUMES = "          volumeMounts:\n", "      volumes:\n"
 _CLASS = """\
 apiVersion: resource.k8s.io/v1
 kind: DeviceClass
@@ -86,29 +86,15 @@ def access(rbac: str, policy: str, namespace: str) -> list[str]:
 def daemon_set(text: str, name: str) -> str:
     """Add to the text of a DaemonSet what this driver needs: token, node's name, folders."""
     own = f"/var/lib/kubelet/plugins/{name}"
-    folders = {
-        "registry": ("/var/lib/kubelet/plugins_registry", "Directory"),
-        "plugins": (own, "DirectoryOrCreate"),
-        "cdi": ("/var/run/cdi", "DirectoryOrCreate"),
-    }
     node = _POD.replace("DEVICE_PLUGIN_POD", "DEVICE_PLUGIN_NODE_NAME")
-    mounts = [
-        f"            - {{name: {volume}, mountPath: {path}}}\n"
-        for volume, (path, _) in folders.items()
-    ]
-    volumes = [
-        f"        - name: {volume}\n          hostPath: {{path: {path}, type: {type_}}}\n"
-        for volume, (path, type_) in folders.items()
-    ]
     for before, after in (
         ("Token: false\n", "Token: true  # the API server asks for it\n"),
         ("memory: 64Mi}\n", "memory: 96Mi}\n"),
         (_POD, _POD + node.replace("metadata.name", "spec.nodeName")),
-        (_MOUNTS, _MOUNTS + "".join(mounts)),
-        (_VOLUMES, _VOLUMES + "".join(volumes)),
     ):
         text = text.replace(before, after, 1)
-    return text
+    registry = Folder("registry", "/var/lib/kubelet/plugins_registry", "Directory")
+    return mounted(text, registry, Folder("plugins", own, "DirectoryOrCreate"), CDI)
 
 
 def classes(config: Config) -> list[Class]:

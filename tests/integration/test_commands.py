@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -214,3 +215,23 @@ def test_the_demo_takes_a_config(config):
     assert done.returncode == 0, done.stderr
     assert "example.com/licence" in done.stdout
     assert "not asked for, because there is none: example.com/absent" in done.stdout
+
+
+def test_the_demo_shows_what_comes_by_name_and_that_there_may_be_nothing(tmp_path):
+    """By a CDI name a container gets the same nodes; a virtual device may have nothing at all."""
+    by_name = tmp_path / "by-name.yaml"
+    by_name.write_text(
+        "version: 1\nresources:\n  - name: example.com/null\n"
+        "    devices: [{path: /dev/null, to: /dev/nothing}]\n    container: {cdi: true}\n"
+    )
+    done = command("demo", "--config", by_name)
+    assert done.returncode == 0, done.stderr
+    assert re.search("node +/dev/nothing +is /dev/null, c 1:3", done.stdout)
+
+    bare = tmp_path / "bare.yaml"
+    bare.write_text(
+        "version: 1\nresources:\n  - name: example.com/bare\n    devices: [{virtual: {count: 1}}]\n"
+    )
+    done = command("demo", "--config", bare)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "nothing: its devices have no nodes" in done.stdout

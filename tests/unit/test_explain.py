@@ -274,3 +274,27 @@ def test_a_runtime_with_the_hosts_kernel_has_all_of_it():
     )
     assert plain.problems == ()
     assert lines("example.com/null", checked=plain) == lines("example.com/null")
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("more", "by_mode", "by_name"),
+    [
+        ("", True, False),
+        ("runtimes: [crun, kata]", True, False),
+        ("runtimes: [kata]", False, False),
+        ("container: {cdi: true}", False, True),
+        ("container: {cdi: true}, runtimes: [runsc, runc]", False, True),
+        ("container: {cdi: true}, runtimes: [kata]", False, False),
+    ],
+)
+@pytest.mark.parametrize("what", ["/dev/sda", "sda"])
+def test_modes_count_where_a_container_opens_the_hosts_node(what, more, by_mode, by_name, tmp_path):
+    """By a CDI name it belongs to the container's user; a virtual machine has a node of its own."""
+    node(tmp_path, "/dev/sda", 0o600)
+    text = f"{{name: example.com/disk, devices: [{{path: /dev/sda}}], {more}}}"
+    checked = config.check(f"version: 1\nresources: [{text}]".encode(), "config.yaml")
+    assert checked.problems == ()
+    said = " ".join(" ".join(lines(what, tmp_path, checked)).split())
+    assert ("/dev/sda: its mode lets no group" in said) == by_mode
+    assert ("in a container, /dev/sda will belong to its user" in said) == by_name

@@ -52,6 +52,21 @@ def test_all_resources_of_the_base_are_there(config):
     assert kinds == ["Namespace", "ServiceAccount", "ConfigMap", "DaemonSet", "Pod"]
 
 
+def test_a_config_with_cdi_names_has_their_folder_mounted(config):
+    """As the component does it: without, the plugin could write none, and offer no device."""
+    component = yaml.safe_load(
+        (BASE.parent / "components" / "cdi" / "kustomization.yaml").read_text()
+    )
+    (patch,) = component["patches"]
+    more = yaml.safe_load(patch["patch"])["spec"]["template"]["spec"]
+    plain = documents(config)[3]["spec"]["template"]["spec"]
+    config.write_text(CONFIG + "    container: {cdi: true}\n")
+    by_name = documents(config)[3]["spec"]["template"]["spec"]
+    plain["volumes"][:0] = more["volumes"]
+    plain["containers"][0]["volumeMounts"][:0] = more["containers"][0]["volumeMounts"]
+    assert by_name == plain
+
+
 def test_only_namespace_and_image_differ_from_the_base(config):
     namespace, account, _, daemon_set, *_ = documents(config)
     for made, name in (

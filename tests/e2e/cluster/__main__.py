@@ -6,7 +6,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from cluster import cluster, images, places
+from cluster import cluster, images, needs, places
 
 
 def main() -> int:
@@ -25,8 +25,10 @@ def main() -> int:
         elif arguments.command == "down":
             cluster.down()
         else:
+            base = os.environ.get("BASE_IMAGE") or None
+            needs.check_image(base)
             arguments.archive.parent.mkdir(parents=True, exist_ok=True)
-            made = images.plugin(os.environ.get("BASE_IMAGE") or None)
+            made = images.plugin(base)
             shutil.copyfile(made, arguments.archive)
             print(f"{arguments.archive}: {images.PLUGIN}, {made.stat().st_size >> 20} MiB")
     except places.CannotStart as why:

@@ -4,19 +4,20 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 
 from cluster.places import CACHE, CannotStart
 
 _GO = (1, 26)
 BUILD_ROOM = 8 << 30  # from nothing: Go's own caches are the most of it
 RUN_ROOM = 1 << 30
-_PROGRAMS = {
+_BUILDAH = {"buildah": "buildah"}
+_IMAGE = {"apt-get": "apt", "dpkg-deb": "dpkg", **_BUILDAH}  # its base is of Debian's packages
+_CLUSTER = {
     "openssl": "openssl",
     "unshare": "util-linux",
     "nsenter": "util-linux",
-    "apt-get": "apt",  # the base image is made of Debian's packages
-    "dpkg-deb": "dpkg",
-    "buildah": "buildah",
+    **_IMAGE,
     "runc": "runc",
     "crun": "crun",  # the other OCI runtime
 }
@@ -27,7 +28,18 @@ def check() -> None:
     if os.geteuid() != 0:
         raise CannotStart("a kubelet needs root: run as root, or name a cluster in E2E_KUBECONFIG")
     _check_go()
-    for program, package in _PROGRAMS.items():
+    _check_programs(_CLUSTER)
+
+
+def check_image(base: str | None) -> None:
+    """The same for `make image` alone, on a base that was named or on our own."""
+    if base is None and os.geteuid() != 0:
+        raise CannotStart("the base image is made by root: run as root, or name a BASE_IMAGE")
+    _check_programs(_IMAGE if base is None else _BUILDAH)
+
+
+def _check_programs(programs: Mapping[str, str]) -> None:
+    for program, package in programs.items():
         if shutil.which(program) is None:
             raise CannotStart(f"{program} is missing: apt-get install {package}")
 

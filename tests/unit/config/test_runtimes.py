@@ -8,7 +8,7 @@ KATA = "only block devices and VFIO groups reach its virtual machine"
 BIND = "bind it to vfio-pci, and select it by `vfio`"
 BY_NAME = f"by its name it is no block device, and {KATA}"
 NO_DRIVER = "the sandbox has no driver for it, so it cannot be opened"
-TPU = "it takes what is below /dev/vfio for TPUs"
+TPU = "gVisor takes what is below /dev/vfio for a TPU, so the container does not start"
 ALL = ["runc", "crun", "runsc", "kata"]
 
 
@@ -65,6 +65,16 @@ def test_a_sandbox_has_some_of_its_own(path):
     assert said(f"{{path: {path}, replicas: 9}}", *ALL) == []
 
 
+@pytest.mark.parametrize("path", ["/dev/{kind}random", "/dev/*", "/dev/net/{name}", "/dev/f[u]se"])
+def test_a_pattern_may_mean_what_a_sandbox_has(path):
+    assert said(f'{{path: "{path}"}}', *ALL) == []
+
+
+@pytest.mark.parametrize("path", ["/dev/{kind}random/x", "/dev/net/x*", "/dev/[!f]use"])
+def test_a_pattern_that_only_looks_so_does_not(path):
+    assert len(said(f'{{path: "{path}"}}', "kata", "runsc")) == 2
+
+
 @pytest.mark.parametrize("path", ["/dev/nvidia0", "/dev/nvidiactl", "/dev/accel[0-9]"])
 def test_gvisor_passes_on_calls_to_some_drivers(path):
     assert said(f'{{path: "{path}"}}', "runsc") == []
@@ -79,6 +89,10 @@ def test_vfio_groups_are_for_kata():
         f"5:46: warning: `/dev/vfio/{{group}}` does not work with runsc: {TPU}",
     ]
     assert said('{vfio: {vendor: "1ae0"}}', *ALL) == []
+    assert said("{path: /dev/iommu}", "kata") == []
+    assert said("{path: /dev/iommu}", "runsc") == [
+        f"5:20: warning: `/dev/iommu` does not work with runsc: {NO_DRIVER}"
+    ]
 
 
 def test_hardware_by_its_nodes():
@@ -87,8 +101,15 @@ def test_hardware_by_its_nodes():
     assert said(tty, "runsc") == [f"5:19: warning: `usb` does not work with runsc: {NO_DRIVER}"]
     disk = '{usb: {class: "08"}, nodes: [{subsystem: block}]}'
     assert said(disk, "kata") == []
-    # What drivers make is seen on the node only: `explain` says it.
-    assert said('{usb: {vendor: "10c4"}}, {pci: {vendor: "8086"}}', "kata") == []
+
+
+@pytest.mark.parametrize("kind", ["usb", "pci"])
+def test_hardware_for_kata_says_that_it_means_block_devices(kind):
+    """All nodes of it are handed over else, and a stick or a card seldom has no other."""
+    name_them = f"{KATA}; name them: `nodes: [{{subsystem: block}}]`"
+    assert said(f'{{{kind}: {{vendor: "10c4"}}}}', "kata") == [
+        f"5:19: warning: `{kind}` without `nodes` does not work with kata: {name_them}"
+    ]
 
 
 @pytest.mark.parametrize(
