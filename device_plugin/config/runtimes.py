@@ -28,10 +28,15 @@ _OWN = (
 )
 _PROXIED = r"/dev/(?:nvidia.*|accel[^/]*)"  # gVisor passes calls on to the host's driver
 _NVIDIA, _GOOGLE = "10de", "1ae0"
-_REACHING_KATA = frozenset(("block", "vfio", "vfio-dev"))
+_GROUP, _FUNCTION = "vfio", "vfio-dev"  # /dev/vfio/7, /dev/vfio/devices/vfio7
+_REACHING_KATA = frozenset(("block", _GROUP, _FUNCTION))
 _KATA = "only block devices and VFIO groups reach its virtual machine"
 _SELECT_BY_VFIO = f"{_KATA}; bind it to vfio-pci, and select it by `vfio`"
 _BLOCK_ONLY = f"{_KATA}; name them: `nodes: [{{subsystem: block}}]`"
+_TWICE = (
+    "it would add each function twice, by its group and by itself; choose one:"
+    f" `nodes: [{{subsystem: {_GROUP}}}]`"
+)
 _NO_DRIVER = "the sandbox has no driver for it, so it cannot be opened"
 _TPU = "gVisor takes what is below /dev/vfio for a TPU, so the container does not start"
 # Annotations that a runtime reads when it makes the sandbox, before any container has its devices.
@@ -97,6 +102,10 @@ def _by_name(runtime: str, path: str, place: Where) -> Iterator[_Unfit]:
 
 
 def _kata(selector: Selector) -> Iterator[_Unfit]:
+    subsystems = {node.subsystem for node in selector.nodes}
+    if selector.vfio is not None and (not subsystems or subsystems >= {_GROUP, _FUNCTION}):
+        both = "with both `nodes`" if subsystems else "without `nodes`"
+        yield _Unfit(("vfio",), f"`vfio` {both}", _TWICE)
     for index, node in enumerate(selector.nodes):
         if node.subsystem not in _REACHING_KATA:
             yield _Unfit(("nodes", index, "subsystem"), f"a node of `{node.subsystem}`", _KATA)

@@ -13,6 +13,7 @@ from pathlib import Path
 import yaml
 
 from device_plugin.config import Config, source
+from device_plugin.config.runtimes import sharing
 from device_plugin.config.source import Source
 from device_plugin.manifests import dra
 from device_plugin.manifests.folders import CDI, mounted
@@ -31,12 +32,14 @@ kind: Pod
 metadata: {{name: {pod}}}
 spec:
   restartPolicy: Never
+{runtime}\
   containers:
     - name: main
       image: busybox:1.37
       command: [sh, -c, "ls -lR /dev; env"]
       resources: {{limits: {{{name}: 1}}}}
 """
+_RUNTIME = "  # runtimeClassName: one of {}, by which this resource is meant to be used\n"
 
 
 class Unfit(Exception):  # noqa: N818 - an answer for people
@@ -147,7 +150,9 @@ def _pods(config: Config) -> Iterator[str]:
     for resource in config.resources:
         short = re.sub("[^a-z0-9]+", "-", resource.name.rpartition("/")[2].lower()).strip("-")
         pod = _free(f"try-{short}", taken)
-        yield _POD.format(name=resource.name, pod=pod)
+        meant = ", ".join(dict.fromkeys(resource.runtimes))
+        runtime = "" if sharing(resource.runtimes) else _RUNTIME.format(meant)
+        yield _POD.format(name=resource.name, pod=pod, runtime=runtime)
         for one in classes:
             if one.resource is resource:
                 part = f"-{one.part.name}" if one.part else ""

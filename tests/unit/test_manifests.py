@@ -67,6 +67,12 @@ def test_a_config_with_cdi_names_has_their_folder_mounted(config):
     assert by_name == plain
 
 
+@pytest.mark.parametrize(("runtimes", "told"), [("kata, runsc", True), ("kata, runc", False)])
+def test_a_trial_pod_says_which_runtime_its_resource_is_meant_for(config, runtimes, told):
+    config.write_text(f"{CONFIG}    runtimes: [{runtimes}]\n")
+    assert ("  # runtimeClassName: one of kata, runsc, by which" in text(config)) == told
+
+
 def test_only_namespace_and_image_differ_from_the_base(config):
     namespace, account, _, daemon_set, *_ = documents(config)
     for made, name in (

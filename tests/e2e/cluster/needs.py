@@ -33,8 +33,8 @@ def check() -> None:
 
 def check_image(base: str | None) -> None:
     """The same for `make image` alone, on a base that was named or on our own."""
-    if base is None and os.geteuid() != 0:
-        raise CannotStart("the base image is made by root: run as root, or name a BASE_IMAGE")
+    if os.geteuid() != 0:
+        raise CannotStart("making an image needs root: run as root")
     _check_programs(_IMAGE if base is None else _BUILDAH)
 
 

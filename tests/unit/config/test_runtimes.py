@@ -82,17 +82,34 @@ def test_gvisor_passes_on_calls_to_some_drivers(path):
 
 
 def test_vfio_groups_are_for_kata():
-    devices = '{vfio: {vendor: "10de"}}, {path: "/dev/vfio/{group}"}'
+    devices = '{vfio: {vendor: "10de"}, nodes: [{subsystem: vfio}]}, {path: "/dev/vfio/{group}"}'
     assert said(devices, "kata") == []
+    assert said(devices.replace("m: vfio", "m: vfio-dev"), "kata") == []
     assert said(devices, "runsc") == [
         f"5:20: warning: `vfio` does not work with runsc: {TPU}",
-        f"5:46: warning: `/dev/vfio/{{group}}` does not work with runsc: {TPU}",
+        f"5:74: warning: `/dev/vfio/{{group}}` does not work with runsc: {TPU}",
     ]
-    assert said('{vfio: {vendor: "1ae0"}}', *ALL) == []
+    assert said('{vfio: {vendor: "1ae0"}, nodes: [{subsystem: vfio}]}', *ALL) == []
     assert said("{path: /dev/iommu}", "kata") == []
     assert said("{path: /dev/iommu}", "runsc") == [
         f"5:20: warning: `/dev/iommu` does not work with runsc: {NO_DRIVER}"
     ]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "which"),
+    [
+        ("", "without `nodes`"),
+        (", nodes: [{subsystem: vfio}, {subsystem: vfio-dev}]", "with both `nodes`"),
+    ],
+)
+def test_kata_takes_a_group_and_its_functions_for_different_devices(nodes, which):
+    """By default both are handed over, where the kernel has both."""
+    (line,) = said(f'{{vfio: {{vendor: "10de"}}{nodes}}}', "kata")
+    assert line == (
+        f"5:20: warning: `vfio` {which} does not work with kata: it would add each function twice,"
+        " by its group and by itself; choose one: `nodes: [{subsystem: vfio}]`"
+    )
 
 
 def test_hardware_by_its_nodes():
