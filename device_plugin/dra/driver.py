@@ -55,7 +55,9 @@ class Driver:
             )
         except Unusable as why:
             raise CannotServe(str(why)) from None
-        self._publisher = Publisher(self._cluster, dra.driver, place.node)
+        self._publisher = Publisher(
+            self._cluster, dra.driver, place.node, known=lambda: self._service.known
+        )
         self._service = Service(
             claims=self._claims,
             offers=lambda: self._offers,

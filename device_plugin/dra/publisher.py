@@ -7,7 +7,7 @@ written that is as it should be. The newest offers win, whatever happens meanwhi
 import random
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 
 import structlog
@@ -24,6 +24,7 @@ from device_plugin.dra.view import View
 FIRST_REST, LONGEST_REST, LONGEST_QUARREL = 0.1, 5.0, 60.0
 QUIET = 30.0  # seconds after which the next write is one of its own
 SETTLE = 0.2  # seconds at most until we mend what others did: they may be at it, on every node
+HOLD = 5.0  # seconds at most, for a kubelet that has deleted all our slices to register us again
 AUDIT = 600.0  # seconds after which all is listed again, even if nothing is known to have changed
 STOP_TIMEOUT = 0.5  # seconds; a call in flight may last longer, and is left to itself
 QUARREL = 10  # times in a row that somebody else changed our slices
@@ -42,8 +43,17 @@ _log = structlog.get_logger()
 class Publisher:
     """Publishes until `stop`; the slices stay, as the kubelet removes them if nobody comes back."""
 
-    def __init__(self, cluster: Cluster, driver: str, node: str) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        driver: str,
+        node: str,
+        known: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """known: whether the kubelet that runs now is sure to know the driver."""
         self._driver = driver
+        self._known = known
+        self._registered = threading.Event()
         self._offers: tuple[Sequence[Offer], str] | None = None
         self._woken = threading.Event()
         self._published = threading.Event()
@@ -58,8 +68,11 @@ class Publisher:
         self.notes: tuple[str, ...] = ()  # what is left out of the slices, and why
 
     def start(self) -> None:
-        self._thread.start()
-        self._view.start()
+        """Publish from now on: the kubelet has taken the driver, for the first time or again."""
+        self._registered.set()
+        if self._thread.ident is None:
+            self._thread.start()
+            self._view.start()
 
     def publish(self, offers: Sequence[Offer], unhealthy: str = "NoSchedule") -> None:
         """Offer exactly this; unhealthy: the effect of the taint of unhealthy devices."""
@@ -69,8 +82,8 @@ class Publisher:
 
     def stop(self) -> None:
         self._stopping.set()
-        self._published.set()
-        self._woken.set()
+        for event in (self._published, self._registered, self._woken):
+            event.set()
         self._view.stop()
         if self._thread.ident is not None:
             self._thread.join(STOP_TIMEOUT)
@@ -119,7 +132,10 @@ class Publisher:
         if disturbed:
             self._stopping.wait(SETTLE * _jitter())
         if self._view.stale:
+            were_there = bool(self._view.slices)
             self._view.refresh()
+            if were_there and not self._view.slices:
+                self._hold()
         wrote = self._write()
         if self._problem:
             self._problem = ""
@@ -127,6 +143,16 @@ class Publisher:
         if disturbed:
             self._published.wait(self._quarrel())
         return self._ours.rest() if wrote and not disturbed else 0
+
+    def _hold(self) -> None:
+        """Wait until the kubelet knows the driver, if it may be one that has just started.
+
+        It deletes all slices at once, and looks for drivers a second later. A Pod that is
+        scheduled between finds none, and waits for a minute or more.
+        """
+        self._registered.clear()
+        if not self._known() and not self._stopping.is_set():
+            self._registered.wait(HOLD)
 
     def _write(self) -> bool:
         """Make the slices what is wanted; returns whether anything had to be written."""

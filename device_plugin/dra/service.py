@@ -84,10 +84,10 @@ class Service(threading.Thread):
         kubelet_root: Path,
         on_registered: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_registered` is called once, when the kubelet has taken the driver first."""
+        """`on_registered` is called whenever the kubelet has taken the driver."""
         super().__init__(name="dra")
         self._on_registered = on_registered
-        self._was_registered = False
+        self._registered_at = 0.0
         self._claims = claims
         self._driver, self._pool = driver, pool
         self._folders = Folders(kubelet_root, driver)
@@ -110,6 +110,11 @@ class Service(threading.Thread):
     def registered(self) -> bool:
         sockets = self._sockets
         return sockets is not None and sockets.registration.registered
+
+    @property
+    def known(self) -> bool:
+        """Whether the kubelet that runs now is sure to know the driver: it asks for its health."""
+        return self._health.streams > 0
 
     @property
     def problem(self) -> str:
@@ -183,8 +188,8 @@ class Service(threading.Thread):
         registration = sockets.registration
         if registration.registered:
             self._say("")
-            if not self._was_registered:
-                self._was_registered = True
+            if self._registered_at != registration.at:
+                self._registered_at = registration.at
                 self._on_registered()
         elif registration.error:
             self._say(f"the kubelet refused: {registration.error}")

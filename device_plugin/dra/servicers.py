@@ -43,6 +43,7 @@ class Registration:
         )
         self._changed = changed
         self.registered = False
+        self.at = 0.0  # when it was told so last, monotonic
         self.error = ""  # why not, in the kubelet's words
 
     def add(self, server: grpc.Server) -> None:
@@ -64,6 +65,7 @@ class Registration:
     def _notify(
         self, status: pr.RegistrationStatus, _: grpc.ServicerContext
     ) -> pr.RegistrationStatusResponse:
+        self.at = time.monotonic()
         self.registered, self.error = status.plugin_registered, status.error
         self._changed()
         return pr.RegistrationStatusResponse()

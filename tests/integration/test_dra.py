@@ -1,9 +1,11 @@
 """Devices by claims: the daemon between an embedded kubelet and a small API server."""
 
 import json
+import time
 
 import pytest
 
+from device_plugin.dra import publisher
 from device_plugin.testing import Container, ContainerClaim, DraTimes, Pod, PodClaim, PrepareError
 from device_plugin.testing.apiserver import ApiServer, allocated_claim, result
 
@@ -128,6 +130,30 @@ def test_a_kubelet_restart(kubelet, cluster, start):
     kubelet.lose_sandbox(one)
     kubelet.prepare(one)
     assert [device.device for device in kubelet.prepared(one, DRIVER)] == [large]
+
+
+def test_a_kubelet_that_restarts_knows_the_driver_before_the_cluster_has_its_devices(
+    node, cluster, start
+):
+    """It wipes the slices at once and looks for drivers a second later; see the test above."""
+    kubelet = node.kubelet(cluster=cluster, node=NODE)
+    start()
+    ready(kubelet, cluster)
+    kubelet.restart()
+    cluster.wait_for(lambda c: not c.slices(DRIVER), LONG)
+    cluster.wait_for(lambda c: c.slices(DRIVER), LONG)
+    assert kubelet.drivers(DRIVER)
+
+
+def test_slices_that_somebody_deletes_are_back_at_once(kubelet, cluster, start):
+    """The kubelet that watches the driver's health has not restarted."""
+    start()
+    ready(kubelet, cluster)
+    kubelet.wait_for(lambda k: any(one.watching for one in k.drivers(DRIVER)), LONG)
+    started = time.monotonic()
+    cluster.delete_slices(driver=DRIVER, node=NODE)
+    ready(kubelet, cluster)
+    assert time.monotonic() - started < publisher.HOLD
 
 
 def test_a_restart_of_the_daemon(kubelet, cluster, start):
