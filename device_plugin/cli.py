@@ -134,7 +134,7 @@ def _explain(arguments: argparse.Namespace) -> int:
 
     checked = config.read(arguments.config)
     code = _complain(checked)
-    _tell(checked.doubts)
+    _tell(doubt for doubt in checked.doubts if doubt.resource == arguments.what)
     if checked.config is None:
         return code
     try:

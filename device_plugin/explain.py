@@ -188,7 +188,8 @@ def _unfit(resource: Resource, nodes: Iterable[Entry]) -> Iterator[str]:
     for runtime in dict.fromkeys(resource.runtimes):
         unfit: dict[str, list[str]] = {}
         for node in nodes:
-            if why := runtimes.refusal(runtime, node.real, block=stat.S_ISBLK(node.mode)):
+            block, tpu = stat.S_ISBLK(node.mode), runtimes.takes_tpus(resource)
+            if why := runtimes.refusal(runtime, node.real, block=block, tpu=tpu):
                 unfit.setdefault(why, []).append(shown(node.real))
         for why, paths in unfit.items():
             do = "does" if len(paths) == 1 else "do"

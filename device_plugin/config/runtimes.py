@@ -10,26 +10,31 @@ from typing import NamedTuple
 
 from device_plugin.config.conflicts import Examined
 from device_plugin.config.problem import Report, Where, show
-from device_plugin.config.types import Companion, Container, Selector
+from device_plugin.config.types import Companion, Container, Resource, Selector
 from device_plugin.pattern import PathPattern
 
 _SHARING = frozenset(("runc", "crun"))
 # Expressions as text: they are compiled for a config that names runtimes, not at every start.
+_WILD = r"\{[^{}]*\}|\[[^]]*\]|[*?]"  # what varies in a path: read as a digit
 # How the kernel and udev name block devices.
 _BLOCK = (
-    r"/dev/(?:(?:disk|mapper|block)(?:/|$)|[shv]d|xvd|dm-|md|loop(?!-)|zram|ram|nbd|rbd|sr|mmcblk"
-    r"|pmem|drbd|bcache|nullb|nvme(?:\d|\[[^]]*\]|\*)n)"
+    r"/dev/(?!mapper/control$|mmcblk\d+rpmb)"
+    r"(?:(?:disk|mapper|block|cciss)(?:/|$)|[shv]d|xvd|dasd|dm-|md[\d/]|loop\d|zram|ram|nbd|rbd|sr"
+    r"|mmcblk|mtdblock|pmem|drbd|bcache|nullb|ublkb|zd\d|fd\d|nvme\d+n)"
 )
 _VFIO = r"/dev/(?:vfio(?:/|$)|iommu$)"
+_GROUP_OR_FUNCTION = r"/dev/vfio/(?:\d+$|devices/)"
 # What sandboxes have of their own: a container finds theirs, which does the same.
 _OWN = (
     *("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"),
-    *("/dev/tty", "/dev/ptmx", "/dev/fuse", "/dev/net/tun"),
+    *("/dev/tty", "/dev/ptmx", "/dev/fuse", "/dev/net/tun", "/dev/net"),
 )
-_PROXIED = r"/dev/(?:nvidia.*|accel[^/]*)"  # gVisor passes calls on to the host's driver
+# gVisor passes calls on to the host's driver, if the container has the node under this name.
+_PROXIED = r"/dev/(?:nvidia\d+|nvidiactl|nvidia-uvm|accel\d+)"
 _NVIDIA, _GOOGLE = "10de", "1ae0"
 _GROUP, _FUNCTION = "vfio", "vfio-dev"  # /dev/vfio/7, /dev/vfio/devices/vfio7
 _REACHING_KATA = frozenset(("block", _GROUP, _FUNCTION))
+_REACHING_GVISOR = frozenset(("nvidia", "accel", _GROUP, _FUNCTION))
 _KATA = "only block devices and VFIO groups reach its virtual machine"
 _SELECT_BY_VFIO = f"{_KATA}; bind it to vfio-pci, and select it by `vfio`"
 _BLOCK_ONLY = f"{_KATA}; name them: `nodes: [{{subsystem: block}}]`"
@@ -39,6 +44,7 @@ _TWICE = (
 )
 _NO_DRIVER = "the sandbox has no driver for it, so it cannot be opened"
 _TPU = "gVisor takes what is below /dev/vfio for a TPU, so the container does not start"
+_OF_FILES = ("/dev/shm/", "/dev/hugepages/", "/dev/mqueue/")  # noqa: S108
 # Annotations that a runtime reads when it makes the sandbox, before any container has its devices.
 _OF_THE_POD: Mapping[str, str] = {
     "kata": "io.katacontainers.config.",
@@ -57,16 +63,26 @@ def sharing(names: Collection[str]) -> bool:
     return not names or not _SHARING.isdisjoint(names)
 
 
-def refusal(runtime: str, path: str, *, block: bool) -> str | None:
-    """Why a container under that runtime cannot use this device node of the host."""
+def takes_tpus(resource: Resource) -> bool:
+    """Whether what it has below /dev/vfio is for gVisor as it is."""
+    return any(one.vfio is not None and one.vfio.vendor == _GOOGLE for one in resource.devices)
+
+
+def refusal(
+    runtime: str, path: str, *, block: bool, inside: str = "", tpu: bool = False
+) -> str | None:
+    """Why a container under that runtime cannot use this device node of the host.
+
+    inside: where the container finds it, if it is elsewhere. tpu: it belongs to one.
+    """
     if not block and path in _OWN:
         return None
     if runtime == "kata":
         return None if block or re.match(_VFIO, path) else _KATA
-    if runtime == "runsc":
-        if re.fullmatch(_PROXIED, path):
-            return None
-        return _TPU if f"{path}/".startswith("/dev/vfio/") else _NO_DRIVER
+    if runtime == "runsc" and not re.fullmatch(_PROXIED, inside or path):
+        if not re.match(_GROUP_OR_FUNCTION, inside or path):
+            return None if tpu and re.match(_VFIO, path) else _NO_DRIVER
+        return None if tpu else _TPU
     return None
 
 
@@ -84,19 +100,20 @@ def check(one: Examined, report: Report) -> None:
 
 def _unfit(runtime: str, selector: Selector) -> Iterator[_Unfit]:
     if selector.path is not None and not any(map(PathPattern.parse(selector.path).fits, _OWN)):
-        yield from _by_name(runtime, selector.path, ("path",))
+        yield from _by_name(runtime, selector.path, selector.to, ("path",))
     if runtime == "kata":
         yield from _kata(selector)
     if runtime == "runsc":
         yield from _gvisor(selector)
-    for index, item in enumerate(selector.with_):
-        path, place = (item.path, ("path",)) if isinstance(item, Companion) else (item, ())
-        yield from _by_name(runtime, path, ("with", index, *place))
+    for index, one in enumerate(selector.with_):
+        item, place = (one, ("path",)) if isinstance(one, Companion) else (Companion(one), ())
+        yield from _by_name(runtime, item.path, item.to, ("with", index, *place))
 
 
-def _by_name(runtime: str, path: str, place: Where) -> Iterator[_Unfit]:
-    block = re.match(_BLOCK, path) is not None
-    if why := refusal(runtime, path, block=block):
+def _by_name(runtime: str, path: str, to: str | None, place: Where) -> Iterator[_Unfit]:
+    likely, inside = (re.sub(_WILD, "0", text or "") for text in (path, to))
+    block = re.match(_BLOCK, likely) is not None
+    if why := refusal(runtime, likely, block=block, inside=inside):
         guess = "by its name it is no block device, and " if runtime == "kata" else ""
         yield _Unfit(place, f"`{show(path)}`", f"{guess}{why}")
 
@@ -127,6 +144,10 @@ def _gvisor(selector: Selector) -> Iterator[_Unfit]:
         yield _Unfit(("pci",), "`pci`", _NO_DRIVER)
     if selector.vfio is not None and selector.vfio.vendor != _GOOGLE:
         yield _Unfit(("vfio",), "`vfio`", _TPU)
+    for index, node in enumerate(selector.nodes):
+        if node.subsystem not in _REACHING_GVISOR:
+            what = f"a node of `{node.subsystem}`"
+            yield _Unfit(("nodes", index, "subsystem"), what, _NO_DRIVER)
 
 
 def _container(runtime: str, container: Container, where: Where, report: Report) -> None:
@@ -136,6 +157,18 @@ def _container(runtime: str, container: Container, where: Where, report: Report)
             message = f"`{show(key)}` does nothing with {runtime}, which reads it of the Pod"
             report.warn((*where, "annotations", key), f"{message}; write it there", key=True)
     for index, mount in enumerate(container.mounts):
-        if runtime == "kata" and mount.host_path.startswith("/dev/"):
-            message = f"`{show(mount.host_path)}` is the virtual machine's own with kata"
-            report.warn((*where, "mounts", index, "host_path"), f"{message}, not the host's")
+        if why := _mount(runtime, mount.host_path):
+            report.warn((*where, "mounts", index, "host_path"), f"`{show(mount.host_path)}` {why}")
+
+
+def _mount(runtime: str, path: str) -> str:
+    """What is wrong with a mount of the host's path; empty for nothing."""
+    folder = f"{path}/"
+    if runtime == "kata" and folder.startswith(("/dev/", "/proc/", "/sys/")):
+        is_block = re.match(_BLOCK, path) is not None
+        return "" if is_block else "is the virtual machine's own with kata, not the host's"
+    if runtime == "runsc" and path.startswith("/dev/") and path not in _OWN:
+        if folder.startswith(_OF_FILES):
+            return ""
+        return "is not opened through a mount with runsc, if it is a device node"
+    return ""

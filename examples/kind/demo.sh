@@ -6,6 +6,8 @@
 set -eu
 cd "$(dirname "$0")/../.."
 KIND=${KIND:-kind} KUBECTL=${KUBECTL:-kubectl}
+NAME=device-plugin
+unset IMAGE  # `make image` would write elsewhere
 
 stop() {
     echo "kind-demo: $1; without Docker, as root: make kind-demo ON=e2e" >&2
@@ -17,18 +19,32 @@ run() {
     eval "$1"
 }
 
+clean_up() {
+    code=$?
+    trap - EXIT
+    if [ "$code" != 0 ]; then
+        echo "kind-demo: it failed; with KEEP=1 the cluster stays, for you to look at" >&2
+    fi
+    if [ -z "${KEEP:-}" ]; then
+        run "$KIND delete cluster --name $NAME"
+    fi
+    exit "$code"
+}
+
 command -v "$KIND" >/dev/null || stop "$KIND is missing, see https://kind.sigs.k8s.io"
 command -v "$KUBECTL" >/dev/null || stop "$KUBECTL is missing, see https://kubernetes.io/docs/tasks/tools"
-"$KIND" get clusters >/dev/null 2>&1 || stop "$KIND finds no Docker engine that runs"
+clusters=$("$KIND" get clusters 2>&1) || stop "$KIND finds no Docker engine that runs: $clusters"
+case " $(echo $clusters) " in
+*" $NAME "*) echo "kind-demo: there is such a cluster already: $KIND delete cluster --name $NAME" >&2; exit 1 ;;
+esac
 
 run "make image"
 run "export KUBECONFIG=build/kind.kubeconfig"
-run "$KIND create cluster --name device-plugin --config examples/kind/cluster.yaml --wait 3m"
-if [ -z "${KEEP:-}" ]; then
-    trap 'run "$KIND delete cluster --name device-plugin"' EXIT
-    trap 'exit 130' INT TERM
-fi
-run "$KIND load image-archive build/device-plugin-image.tar --name device-plugin"
+# From before it is made: what an interrupt leaves of it goes as well.
+trap clean_up EXIT
+trap 'exit 130' INT TERM HUP
+run "$KIND create cluster --name $NAME --config examples/kind/cluster.yaml --wait 3m"
+run "$KIND load image-archive build/device-plugin-image.tar --name $NAME"
 
 run "$KUBECTL apply -k examples/kind"
 run "$KUBECTL --namespace device-plugin rollout status daemonset/device-plugin --timeout 2m"
@@ -42,7 +58,7 @@ run "$KUBECTL get resourceclaims"
 run "$KUBECTL --namespace device-plugin exec daemonset/device-plugin -- device-plugin status"
 
 if [ -n "${KEEP:-}" ]; then
-    printf '\nThe cluster is yours: %s delete cluster --name device-plugin\n' "$KIND"
+    printf '\nThe cluster is yours: %s delete cluster --name %s\n' "$KIND" "$NAME"
     exit
 fi
 run "$KUBECTL delete -f examples/kind/pod.yaml"

@@ -1,12 +1,13 @@
 """The program of a test Pod: it says as JSON what its container was given, then does as told.
 
-python3 -c SOURCE [open=PATH ...] [mknod=MAJOR:MINOR ...] [exit=SECONDS]
+python3 -c SOURCE [open=PATH ...] [connect=PATH ...] [mknod=MAJOR:MINOR ...] [exit=SECONDS]
 """
 
 import errno
 import json
 import os
 import signal
+import socket
 import stat
 import sys
 import time
@@ -34,6 +35,15 @@ def _opened(path: str) -> str:
     return "ok"
 
 
+def _connected(path: str) -> str:
+    with socket.socket(socket.AF_UNIX) as one:
+        try:
+            one.connect(path)
+        except OSError as error:
+            return errno.errorcode[error.errno or 0]
+    return "ok"
+
+
 def _made(number: str) -> str:
     """Make a node that the container was not given, and try to open it."""
     major, minor = map(int, number.split(":"))
@@ -52,6 +62,7 @@ def _report(words: list[tuple[str, str]]) -> dict[str, Any]:
         "env": dict(os.environ),
         "mounts": mounts,
         "opened": {value: _opened(value) for key, value in words if key == "open"},
+        "connected": {value: _connected(value) for key, value in words if key == "connect"},
         "made": {value: _made(value) for key, value in words if key == "mknod"},
     }
 

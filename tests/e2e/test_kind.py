@@ -23,12 +23,12 @@ def commands(text: str) -> list[str]:
 
 
 def left(kubectl: Kubectl) -> list[Object]:
-    """What the demo made and has not taken away."""
+    """What the demo made and has not taken away; the kubelet takes the slices, a while later."""
     return [
         found
-        for kind in ("deviceclasses", "resourceslices", "clusterroles", "namespaces", "pods")
+        for kind in ("deviceclasses", "clusterroles", "namespaces", "pods")
         for found in kubectl.get(kind, namespace="default")["items"]
-        if re.match("device-plugin(-dra)?$|gpu\\.|both$|e2e-gpu", found["metadata"]["name"])
+        if re.match("device-plugin(-dra)?$|gpu\\.|both$", found["metadata"]["name"])
     ]
 
 

@@ -111,6 +111,15 @@ def test_a_sandbox_cannot_open_what_it_has_no_driver_for(
     assert report["opened"] == {str(path): "ENXIO" if runtime == "e2e-runsc" else "ok"}
 
 
+def test_what_a_sandbox_does_not_open_through_a_mount(runtime: str, start_pod: StartPod) -> None:
+    """A device node it has no driver for; the others may not, as it was not handed over."""
+    words = ("open=/e2e/kmsg", "connect=/e2e/socket")
+    report = start_pod({"example.com/mounted": 1}, *words, runtime=runtime).wait_running().report()
+    is_sandbox = runtime == "e2e-runsc"
+    assert report["opened"] == {"/e2e/kmsg": "ENXIO" if is_sandbox else "EPERM"}
+    assert report["connected"] == {"/e2e/socket": "ECONNREFUSED" if is_sandbox else "ok"}
+
+
 def test_a_sandbox_has_some_devices_of_its_own(make: Make, start_pod: StartPod) -> None:
     """Asked for or not; what it was not given it may make, and not open."""
     make(_class("e2e-own", "runsc"))

@@ -58,7 +58,18 @@ def main() -> int:
         print(f"e2e: {why}", file=sys.stderr)
         return 1
     with tempfile.TemporaryDirectory() as folder:
-        return subprocess.call(DEMO, env=environment(Path(folder), cluster))
+        demo = subprocess.Popen(DEMO, env=environment(Path(folder), cluster))
+        try:
+            code = demo.wait()
+        except KeyboardInterrupt:  # it has got it, too
+            code = demo.wait()
+    if os.environ.get("KEEP"):
+        print(f"It is the cluster of `make e2e`: export KUBECONFIG={places.KUBECONFIG}")
+        print("`make e2e-down` stops it.")
+    elif code:  # the demo takes away its cluster, and this one stays
+        for made in (["-f", "examples/kind/pod.yaml"], ["-k", "examples/kind"]):
+            cluster.kubectl("delete", "--ignore-not-found", "--wait=false", *made)
+    return code
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import tomllib
 
@@ -83,12 +84,16 @@ def test_the_pods_image_is_the_one_that_is_loaded():
 def demo(tmp_path):
     """Run the demo with programs that only note how they are called, or fail."""
 
-    def run(*there, fails="nothing", **more):
+    def run(*there, fails="nothing", says="", hangs="nothing", number=0, **more):
         for name in there:
             lines = [
                 "#!/bin/sh",
                 f'echo "{name} $*" >>{tmp_path}/called',
+                'echo "${IMAGE:+IMAGE=$IMAGE}"',
                 f'case "{name} $*" in "{fails}"*) exit 3;; esac',
+                f'case "{name} $*" in "kind get"*) echo "{says}";; esac',
+                # As Ctrl-C does it: the shell and what it waits for.
+                f'case "{name} $*" in "{hangs}"*) kill -{int(number)} $PPID; exit 1;; esac',
             ]
             (tmp_path / name).write_text("\n".join(lines))
             (tmp_path / name).chmod(0o755)
@@ -153,10 +158,33 @@ def test_a_command_that_fails_is_the_last_and_the_cluster_goes(demo, fails):
 
 
 def test_a_cluster_that_was_there_before_stays(demo):
-    """kind refuses to make one of the same name."""
-    done, called = demo(*ALL, fails="kind create")
-    assert done.returncode == 3
-    assert DELETED not in called
+    """The image is not even made."""
+    done, called = demo(*ALL, says="a\ndevice-plugin")
+    assert done.returncode == 1
+    assert f"already: {DELETED}" in done.stderr
+    assert called == ["kind get clusters"]
+
+
+def test_one_of_another_name_is_none_of_ours(demo):
+    done, called = demo(*ALL, says="my-device-plugin")
+    assert done.returncode == 0
+    assert called[-1] == DELETED
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("during", ["kind create", "kubectl wait pod"])
+def test_an_interrupt_takes_the_cluster_away(demo, during, number):
+    """Also one in the midst of its making, which takes longest."""
+    done, called = demo(*ALL, hangs=during, number=number)
+    assert called[-2].startswith(during)
+    assert called[-1] == DELETED
+    assert done.returncode == 130
+
+
+def test_the_image_is_where_the_demo_looks_for_it(demo):
+    done, _ = demo(*ALL, IMAGE="/elsewhere.tar")
+    assert done.returncode == 0
+    assert "IMAGE=" not in done.stdout + done.stderr
 
 
 def test_keep_leaves_everything(demo):

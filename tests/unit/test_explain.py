@@ -298,3 +298,17 @@ def test_modes_count_where_a_container_opens_the_hosts_node(what, more, by_mode,
     said = " ".join(" ".join(lines(what, tmp_path, checked)).split())
     assert ("/dev/sda: its mode lets no group" in said) == by_mode
     assert ("in a container, /dev/sda will belong to its user" in said) == by_name
+
+
+@pytest.mark.root
+def test_what_is_below_vfio_may_be_a_tpu(tmp_path):
+    """Then it is right for gVisor; `check` says the same."""
+    node(tmp_path, "/dev/vfio/7", 0o600)
+    node(tmp_path, "/dev/vfio/vfio", 0o666)
+    tpu = "{vfio: {vendor: '1ae0'}}, {path: '/dev/vfio/*'}"
+    for devices, warned in ((tpu, False), ("{path: '/dev/vfio/*'}", True)):
+        text = f"{{name: example.com/a, devices: [{devices}], runtimes: [runsc]}}"
+        checked = config.check(f"version: 1\nresources: [{text}]".encode(), "config.yaml")
+        assert checked.problems == ()
+        said = " ".join("\n".join(lines("example.com/a", tmp_path, checked)).split())
+        assert ("/dev/vfio/7 does not work with runsc" in said) == warned

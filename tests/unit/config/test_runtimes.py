@@ -43,7 +43,9 @@ def test_what_shares_the_hosts_kernel_has_everything(runtimes):
     [
         *("/dev/sda", "/dev/sd[b-d]", "/dev/vd{n}", "/dev/nvme0n1", "/dev/nvme[0-9]n1"),
         *("/dev/nvme*n1", "/dev/loop7", "/dev/zram*", "/dev/dm-0", "/dev/mapper/vg-lv"),
-        *("/dev/disk/by-id/wwn-*", "/dev/md127", "/dev/mmcblk0p1"),
+        *("/dev/disk/by-id/wwn-*", "/dev/md127", "/dev/mmcblk0p1", "/dev/md/data"),
+        *("/dev/nvme{n}n1", "/dev/nvme?n1", "/dev/nvme[0-9]*n1", "/dev/dasda", "/dev/zd0"),
+        *("/dev/ublkb0", "/dev/fd0", "/dev/mtdblock0", "/dev/cciss/c0d0", "/dev/mapper/*"),
     ],
 )
 def test_kata_plugs_block_devices_into_its_machine_and_gvisor_has_none(path):
@@ -52,7 +54,11 @@ def test_kata_plugs_block_devices_into_its_machine_and_gvisor_has_none(path):
 
 
 @pytest.mark.parametrize(
-    "path", ["/dev/loop-control", "/dev/nvme0", "/dev/kvm", "/dev/snd", "/dev/video*", "/dev/dri/"]
+    "path",
+    [
+        *("/dev/loop-control", "/dev/nvme0", "/dev/kvm", "/dev/snd", "/dev/video*", "/dev/dri/"),
+        *("/dev/mapper/control", "/dev/mmcblk0rpmb"),
+    ],
 )
 def test_kata_has_no_other_device_of_the_host(path):
     assert said(f'{{path: "{path}"}}', "kata") == [
@@ -65,7 +71,9 @@ def test_a_sandbox_has_some_of_its_own(path):
     assert said(f"{{path: {path}, replicas: 9}}", *ALL) == []
 
 
-@pytest.mark.parametrize("path", ["/dev/{kind}random", "/dev/*", "/dev/net/{name}", "/dev/f[u]se"])
+@pytest.mark.parametrize(
+    "path", ["/dev/{k}random", "/dev/*", "/dev/net/{name}", "/dev/f[u]se", "/dev/net"]
+)
 def test_a_pattern_may_mean_what_a_sandbox_has(path):
     assert said(f'{{path: "{path}"}}', *ALL) == []
 
@@ -79,6 +87,27 @@ def test_a_pattern_that_only_looks_so_does_not(path):
 def test_gvisor_passes_on_calls_to_some_drivers(path):
     assert said(f'{{path: "{path}"}}', "runsc") == []
     assert said(f'{{path: "{path}"}}', "kata")
+
+
+@pytest.mark.parametrize(
+    ("devices", "place"),
+    [
+        ("{path: /dev/nvidia-modeset}", "5:20"),
+        ("{path: /dev/nvidia0, to: /dev/gpu}", "5:20"),
+        ("{gpu: {vendor: nvidia}, nodes: [{subsystem: drm}]}", "5:57"),
+        ('{pci: {vendor: "10de"}, nodes: [{subsystem: nvidia}, {subsystem: sound}]}', "5:78"),
+    ],
+)
+def test_gvisor_knows_its_devices_by_their_name_in_the_container(devices, place):
+    (line,) = said(devices, "runsc")
+    assert line.startswith(f"{place}: warning: ")
+    assert line.endswith(NO_DRIVER)
+
+
+@pytest.mark.parametrize("to", ["/dev/nvidia0", "/dev/nvidia{index}"])
+def test_a_renamed_one_may_be_right(to):
+    more = "  per_container: {max: 1}\n"
+    assert said(f'{{path: /dev/gpu0, to: "{to}"}}', "runsc", more=more) == []
 
 
 def test_vfio_groups_are_for_kata():
@@ -171,12 +200,24 @@ def test_annotations_that_are_read_of_the_pod():
     ]
 
 
-def test_mounts_from_dev_are_the_virtual_machines():
-    mounts = "[{host_path: /dev/shm, path: /x}, {host_path: /opt, path: /y}]"
-    more = f"  container: {{mounts: {mounts}}}\n"
-    assert said("{virtual: {count: 1}}", *ALL, more=more) == [
-        "6:36: warning: `/dev/shm` is the virtual machine's own with kata, not the host's"
-    ]
+@pytest.mark.parametrize(
+    ("path", "kata", "runsc"),
+    [
+        *((path, True, False) for path in ("/dev", "/dev/shm", "/proc/driver", "/sys")),
+        *((path, True, True) for path in ("/dev/kvm", "/dev/input")),
+        ("/dev/fuse", True, False),
+        ("/dev/sdb", False, True),
+        *((path, False, False) for path in ("/opt", "/device", "/run/x.sock")),
+    ],
+)
+def test_mounts_of_what_is_not_the_hosts(path, kata, runsc):
+    more = f"  container: {{mounts: [{{host_path: {path}, path: /x}}]}}\n"
+    own = f"6:36: warning: `{path}` is the virtual machine's own with kata, not the host's"
+    shut = (
+        f"6:36: warning: `{path}` is not opened through a mount with runsc, if it is a device node"
+    )
+    expected = [own] * kata + [shut] * runsc
+    assert said("{virtual: {count: 1}}", "runc", "kata", "runsc", more=more) == expected
 
 
 def test_a_runtime_that_is_named_twice_warns_once():
