@@ -147,8 +147,8 @@ class Publisher:
     def _hold(self) -> None:
         """Wait until the kubelet knows the driver, if it may be one that has just started.
 
-        It deletes all slices at once, and looks for drivers a second later. A Pod that is
-        scheduled between finds none, and waits for a minute or more.
+        It deletes all slices at once, and looks for drivers when its container runtime is there.
+        A Pod that is scheduled between finds none, and waits for a minute or more.
         """
         self._registered.clear()
         if not self._known() and not self._stopping.is_set():

@@ -75,9 +75,9 @@ class Watcher:
     def _run(self) -> None:
         sockets, operations = PluginSockets(str(self.directory)), Operations()
         try:
-            # What is there at the start is found by the second tick: the first one comes too early.
-            while not self._stopping.wait(self._interval):
+            while not self._stopping.is_set():
                 self._reconcile(sockets.look(), operations)
+                self._stopping.wait(self._interval)
         finally:
             operations.join()
             sockets.close()

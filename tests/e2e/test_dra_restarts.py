@@ -69,6 +69,22 @@ def test_the_kubelet_restarts(
 
 
 @pytest.mark.local_node
+def test_slices_wait_for_a_kubelet_that_does_not_know_the_driver_yet(
+    kubectl: Kubectl, driver: Deployment, node: Node
+) -> None:
+    """One that starts wipes them first, and registers once its container runtime is there."""
+    before = dra.wait_whole(kubectl)
+    node.stop_kubelet()
+    kubectl("delete", "resourceslices", "--all")
+    until = time.monotonic() + 2
+    while time.monotonic() < until:
+        assert not kubectl.get("resourceslices")["items"]
+    node.start_kubelet()
+    assert _what(dra.wait_whole(kubectl, timeout=60)) == _what(before)
+    driver.wait_ready()
+
+
+@pytest.mark.local_node
 def test_the_kubelet_restarts_and_what_it_held_is_unprepared(
     kubectl: Kubectl,
     driver: Deployment,

@@ -132,17 +132,18 @@ def test_a_kubelet_restart(kubelet, cluster, start):
     assert [device.device for device in kubelet.prepared(one, DRIVER)] == [large]
 
 
-def test_a_kubelet_that_restarts_knows_the_driver_before_the_cluster_has_its_devices(
-    node, cluster, start
+def test_slices_wait_for_a_kubelet_that_wiped_them_before_it_knows_the_driver(
+    kubelet, cluster, start
 ):
-    """It wipes the slices at once and looks for drivers a second later; see the test above."""
-    kubelet = node.kubelet(cluster=cluster, node=NODE)
+    """One that starts wipes first, and looks for drivers once its container runtime is there."""
     start()
     ready(kubelet, cluster)
-    kubelet.restart()
-    cluster.wait_for(lambda c: not c.slices(DRIVER), LONG)
-    cluster.wait_for(lambda c: c.slices(DRIVER), LONG)
-    assert kubelet.drivers(DRIVER)
+    kubelet.stop()
+    cluster.delete_slices(driver=DRIVER, node=NODE)
+    with pytest.raises(AssertionError, match="not so within"):
+        cluster.wait_for(lambda c: c.slices(DRIVER), publisher.HOLD / 2)
+    kubelet.start()
+    ready(kubelet, cluster)
 
 
 def test_slices_that_somebody_deletes_are_back_at_once(kubelet, cluster, start):
