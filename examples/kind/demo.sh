@@ -22,12 +22,12 @@ run() {
 clean_up() {
     code=$?
     trap - EXIT
-    if [ "$code" != 0 ]; then
-        echo "kind-demo: it failed; with KEEP=1 the cluster stays, for you to look at" >&2
+    if [ -n "${KEEP:-}" ]; then
+        printf '\nThe cluster is yours: %s delete cluster --name %s\n' "$KIND" "$NAME"
+        exit "$code"
     fi
-    if [ -z "${KEEP:-}" ]; then
-        run "$KIND delete cluster --name $NAME"
-    fi
+    [ "$code" = 0 ] || echo "kind-demo: it ended early; KEEP=1 leaves the cluster to look at" >&2
+    run "$KIND delete cluster --name $NAME"
     exit "$code"
 }
 
@@ -57,9 +57,6 @@ run "$KUBECTL exec both -- python3 -c 'import os; print(*(os.environ[n] for n in
 run "$KUBECTL get resourceclaims"
 run "$KUBECTL --namespace device-plugin exec daemonset/device-plugin -- device-plugin status"
 
-if [ -n "${KEEP:-}" ]; then
-    printf '\nThe cluster is yours: %s delete cluster --name %s\n' "$KIND" "$NAME"
-    exit
-fi
+[ -z "${KEEP:-}" ] || exit 0
 run "$KUBECTL delete -f examples/kind/pod.yaml"
 run "$KUBECTL delete -k examples/kind"
