@@ -9,7 +9,7 @@ PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 .DEFAULT_GOAL := help
 CLUSTER := PYTHONPATH=tests/e2e $(BIN)/python -m cluster
 IMAGE   ?= build/device-plugin-image.tar
-.PHONY: help demo test search test-lowest manifests-check e2e e2e-down kind-demo image lint format proto proto-check reference lock bench clean
+.PHONY: help demo test search test-lowest manifests-check e2e e2e-up e2e-down kind-demo image lint format proto proto-check reference lock bench clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 17
@@ -55,6 +55,9 @@ manifests-check: $(VENV)/dev.stamp ## kustomizations, chart, alerts, image recip
 
 e2e: $(VENV)/dev.stamp ## tests on a real one-node cluster, built and started here: root and Go 1.26
 	@$(BIN)/python -m pytest tests/e2e --durations=0
+
+e2e-up: $(VENV)/run.stamp ## build and start that cluster, as `make e2e` does first
+	@$(CLUSTER) up
 
 e2e-down: $(VENV)/run.stamp ## stop that cluster; nothing is left but the cache of its programs
 	@$(CLUSTER) down
