@@ -8,6 +8,7 @@ from functools import lru_cache
 
 import msgspec
 
+from device_plugin.attribute import text as attribute_text
 from device_plugin.config import Mount, Resource
 from device_plugin.device import ID_LIMIT, Device, Node
 from device_plugin.listing import Snapshot
@@ -204,7 +205,9 @@ def _values(share: Share, local: Callable[[str], str]) -> dict[str, str]:
     """What the placeholders stand for, but for `{path}`; paths are those of the primary node."""
     device = share.device
     values = {"id": share.id, "index": str(share.index), **device.values}
-    values |= {f"attribute.{name}": _text(value) for name, value in device.attributes.items()}
+    values |= {
+        f"attribute.{name}": attribute_text(value) for name, value in device.attributes.items()
+    }
     if device.nodes:
         primary = device.nodes[0]
         values["host_path"] = primary.host_path
@@ -241,7 +244,3 @@ def _render(text: str, values: Mapping[str, str]) -> str:
 @lru_cache(maxsize=1024)
 def _template(text: str) -> Template:
     return Template.parse(text)
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -18,6 +18,7 @@ from device_plugin.cdi_file import Node, Part, node, put
 from device_plugin.device import Device, split_replica
 from device_plugin.host import Look, Unusable
 from device_plugin.listing import NOT_IN_CONFIG, Listed, Snapshot
+from device_plugin.state import replace
 
 _RECORD = "cdi.json"  # in the state folder
 _PREFIX, _SUFFIX = "device-plugin-", ".json"
@@ -109,9 +110,7 @@ class Specs:
                 self._note(self.resources)
 
     def _note(self, resources: Collection[str]) -> None:
-        fresh = self._record.with_suffix(".new")
-        fresh.write_bytes(msgspec.json.encode(sorted(resources)))
-        fresh.replace(self._record)
+        replace(self._record, msgspec.json.encode(sorted(resources)))
 
 
 def _recorded(path: Path) -> frozenset[str]:

@@ -4,7 +4,7 @@ A device is in one of the two, whatever the config says: who has it the other wa
 """
 
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 
 import msgspec
 
@@ -44,12 +44,23 @@ def offer(
     )
 
 
-def retire(inventory: Inventory, resource: str, grace: float, claimed: Mapping[str, str]) -> None:
-    """Forget absent devices that no claim has, so many seconds after they went."""
-    until = time.time() - grace
-    listed = inventory.snapshot(resource).devices
-    absent = {one.device.id for one in listed if not one.present and one.since < until}
-    inventory.forget(resource, absent - claimed.keys())
+class Absences:
+    """Since when devices have been absent, by a clock that nobody sets."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._since: dict[str, dict[str, float]] = {}  # by resource and device
+
+    def retire(
+        self, inventory: Inventory, resource: str, grace: float, claimed: Container[str]
+    ) -> None:
+        """Forget absent devices that no claim has, so many seconds after they went."""
+        now, before = self._clock(), self._since.get(resource, {})
+        listed = inventory.snapshot(resource).devices
+        absent = [one.device.id for one in listed if not one.present]
+        since = self._since[resource] = {id_: before.get(id_, now) for id_ in absent}
+        over = [id_ for id_ in absent if now - since[id_] > grace and id_ not in claimed]
+        inventory.forget(resource, over)
 
 
 def unclaimed(candidate: Candidate, claimed: Mapping[str, str]) -> Candidate:

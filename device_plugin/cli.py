@@ -79,17 +79,17 @@ def _run(arguments: argparse.Namespace) -> int:
         node=arguments.node_name,
         kubeconfig=arguments.kubeconfig,
     )
-    daemon = Daemon(ConfigInUse(arguments.config, checked), options)
-    threading.Thread(target=_heed_signals, args=(daemon,), name="signals", daemon=True).start()
     try:
-        daemon.start()
+        daemon = Daemon(ConfigInUse(arguments.config, checked), options)
     except CannotStart as why:
         logger.error("cannot start", reason=str(why))  # noqa: TRY400 - a reason, no fault
         return FAILED
-    gc.freeze()
-    gc.enable()
-    logger.info("started", version=__version__, config=str(arguments.config))
+    threading.Thread(target=_heed_signals, args=(daemon,), name="signals", daemon=True).start()
     try:
+        daemon.start()
+        gc.freeze()
+        gc.enable()
+        logger.info("started", version=__version__, config=str(arguments.config))
         daemon.run()
     finally:
         daemon.close()
@@ -192,14 +192,14 @@ def _status(arguments: argparse.Namespace) -> int:
 
 def _watch(show: Callable[[], str]) -> int:
     """Print it each second until Ctrl-C. A daemon that restarts is waited for."""
-    from device_plugin.status import Unreachable
+    from device_plugin.status import Refusal, Unreachable
 
     clear = "\x1b[H\x1b[2J\x1b[3J" if sys.stdout.isatty() else ""
     with suppress(KeyboardInterrupt):
         while True:
             try:
                 text = show()
-            except Unreachable as why:
+            except (Refusal, Unreachable) as why:
                 text = str(why)
             print(f"{clear}{text}", flush=True)
             time.sleep(1)

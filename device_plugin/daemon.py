@@ -5,12 +5,12 @@ watch (inotify) ─> "look again" ─> servers (our socket, kubelet.sock)
 watch (inotify) ─> "read again" ─> the config ─> resources served
 """
 
-import fcntl
 import os
 import queue
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from enum import Enum, auto
 from functools import partial
 from pathlib import Path
@@ -34,7 +34,7 @@ from device_plugin.programs import Programs
 from device_plugin.release import CHECKPOINT, Releases
 from device_plugin.reload import ConfigInUse
 from device_plugin.serving import Serving
-from device_plugin.state import Disabled, HandedOut
+from device_plugin.state import Disabled, HandedOut, lock
 from device_plugin.uevents import Uevents
 from device_plugin.upkeep import Upkeep
 from device_plugin.watch import Folders, Watch
@@ -86,6 +86,7 @@ class Daemon:
     """One per node: `start`, then `run` until `stop`, then `close`."""
 
     def __init__(self, in_use: ConfigInUse, options: Options) -> None:
+        """Take the state folder, and put together what `start` starts. Raises CannotStart."""
         self._in_use = in_use
         self._options = options
         self._host = Host(options.host_root)
@@ -96,6 +97,13 @@ class Daemon:
         self._said: dict[str, str] = {}
         self._inventory, self._claimable = Inventory(), Inventory()
         self._metrics = Metrics()
+        try:
+            self._lock = lock(options.state_dir)
+            disabled = Disabled(options.state_dir)
+        except (OSError, ValueError) as error:
+            raise CannotStart(str(error)) from None
+        self._handed_out = HandedOut(options.state_dir)
+        self._specs = Specs(options.cdi_dir, options.state_dir)
         self._pods = PodResources(
             options.kubelet_root / SOCKET,
             in_use.config.audit_interval,
@@ -109,37 +117,18 @@ class Daemon:
         self._kubelet_folders = Folders(self._watch, self._kubelet_folder_changed)
         self._uevents = Uevents(partial(self._post, _Event.LOOK))
         self._programs = Programs(self._host, partial(self._post, _Event.LOOK))
-        self._web: WebServer | None = None
-        self._status: StatusServer | None = None
-
-    def start(self) -> None:
-        """Advertise the devices that are there now. Raises CannotStart."""
-        self._lock = _lock(self._options.state_dir)
-        self._pods.start()
-        self._handed_out = HandedOut(self._options.state_dir)
-        if self._handed_out.problem:
-            _log.error("cannot remember what was handed out", error=self._handed_out.problem)
-        disabled = _disabled(self._options.state_dir)
-        releases = Releases(self._options.device_plugin_dir / CHECKPOINT, self._options.pod)
-        self._specs = Specs(self._options.cdi_dir, self._options.state_dir)
         self._serving = Serving(
-            self._options.device_plugin_dir,
-            self._inventory,
-            self._specs,
-            self._metrics,
-            self._plugin,
-        )
-        self._programs.serve(self._in_use.config)
-        place = Place(
-            node=self._options.node,
-            kubeconfig=self._options.kubeconfig,
-            kubelet_root=self._options.kubelet_root,
-            state_dir=self._options.state_dir,
-            cdi_dir=self._options.cdi_dir,
-            host=self._host,
+            options.device_plugin_dir, self._inventory, self._specs, self._metrics, self._plugin
         )
         self._dynamic = Dynamic(
-            place,
+            Place(
+                node=options.node,
+                kubeconfig=options.kubeconfig,
+                kubelet_root=options.kubelet_root,
+                state_dir=options.state_dir,
+                cdi_dir=options.cdi_dir,
+                host=self._host,
+            ),
             self._claimable,
             changed=partial(self._post, _Event.LOOK),
             handed_out=lambda device: self._handed_out.numbers(device) is not None,
@@ -149,7 +138,7 @@ class Daemon:
             inventory=self._inventory,
             handed_out=self._handed_out,
             disabled=disabled,
-            releases=releases,
+            releases=Releases(options.device_plugin_dir / CHECKPOINT, options.pod),
             specs=self._specs,
             metrics=self._metrics,
             answers=self._programs.answer,
@@ -157,7 +146,7 @@ class Daemon:
             claimed=self._dynamic.held,
         )
         self._pages = Pages(
-            config=self._in_use,
+            config=in_use,
             inventory=self._inventory,
             upkeep=self._upkeep,
             pods=self._pods,
@@ -167,6 +156,15 @@ class Daemon:
             dynamic=self._dynamic,
             look=partial(self._turned, _Event.LOOK),
         )
+        self._web: WebServer | None = None
+        self._status: StatusServer | None = None
+
+    def start(self) -> None:
+        """Advertise the devices that are there now."""
+        self._pods.start()
+        if self._handed_out.problem:
+            _log.error("cannot remember what was handed out", error=self._handed_out.problem)
+        self._programs.serve(self._in_use.config)
         for name in remove_leftovers(self._options.device_plugin_dir):
             _log.info("removed a socket of an earlier process", socket=name)
         by_cdi = {one.name for one in self._in_use.config.resources if one.container.cdi}
@@ -215,18 +213,19 @@ class Daemon:
         self._post(_Event.CONFIG)
 
     def close(self) -> None:
-        """Take the sockets away, end the streams, free the state folder."""
-        self._programs.close()
-        self._pods.stop()
-        self._dynamic.stop()
-        self._serving.stop()
-        self._watch.close()
-        self._uevents.close()
-        for pages in (self._web, self._status):
-            if pages is not None:
-                pages.stop()
-        self._handed_out.close()
-        os.close(self._lock)
+        """Take the sockets away, end the streams, free the state folder; started or not."""
+        with ExitStack() as steps:  # done from the last to the first, whatever one comes to
+            steps.callback(os.close, self._lock)
+            steps.callback(self._handed_out.close)
+            for pages in (self._web, self._status):
+                if pages is not None:
+                    steps.callback(pages.stop)
+            steps.callback(self._uevents.close)
+            steps.callback(self._watch.close)
+            steps.callback(self._serving.stop)
+            steps.callback(self._dynamic.stop)
+            steps.callback(self._pods.stop)
+            steps.callback(self._programs.close)
 
     def _post(self, event: _Event) -> None:
         # What waits already need not wait twice: a storm of kernel events stays one "look again".
@@ -380,30 +379,3 @@ class Daemon:
         if not self._turned():
             return False, f"the loop has not turned for {_TURN:g} s\n"
         return not dead, "".join(f"{name}: its thread has ended\n" for name in dead) or "ok\n"
-
-
-def _disabled(folder: Path) -> Disabled:
-    try:
-        return Disabled(folder)
-    except (OSError, ValueError) as error:
-        raise CannotStart(f"cannot read which devices are disabled: {error}") from None
-
-
-def _lock(folder: Path) -> int:
-    """Hold the state folder for as long as the returned descriptor is open."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise CannotStart(
-            f"state folder {folder}: {error.strerror}: choose another with --state-dir"
-        ) from None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        raise CannotStart(
-            f"another daemon uses the state folder {folder}: stop it, or choose another with"
-            " --state-dir"
-        ) from None
-    return lock

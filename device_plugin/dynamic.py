@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 import structlog
 
 from device_plugin.config import Config
-from device_plugin.dra.place import Place
+from device_plugin.dra.place import CLAIMS, Place
 from device_plugin.inventory import Inventory
 
 if TYPE_CHECKING:
     from device_plugin.dra.checkpoint import Prepared
     from device_plugin.dra.driver import Driver
 
-_CLAIMS = "dra-claims.json"  # in the state folder: what claims were given
 _AGAIN = 10.0  # seconds between attempts
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -48,7 +47,7 @@ class Dynamic:
         self._try_at = 0.0
         self._needed = False
         # Only this process writes it, by the driver.
-        self._were_claims = (place.state_dir / _CLAIMS).exists()
+        self._were_claims = (place.state_dir / CLAIMS).exists()
         self._left: Sequence[Prepared] = self._of_earlier_processes()
 
     def follow(self, config: Config) -> None:

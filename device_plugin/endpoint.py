@@ -12,15 +12,18 @@ import re
 import secrets
 import socket
 import stat
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import grpc
 
 from device_plugin._api.deviceplugin.v1beta1 import deviceplugin_pb2_grpc as pb_grpc
 from device_plugin.plugin import MAX_STREAMS, Plugin
+
+_T = TypeVar("_T")
 
 KUBELET_SOCKET = "kubelet.sock"
 PREFIX = "py-device-plugin-"
@@ -112,6 +115,26 @@ def _connect(path: Path) -> OSError | None:
     return None
 
 
+class _Threads(ThreadPoolExecutor):
+    """Threads for calls; where none can be started, a call waits for one that is there.
+
+    An exception would end the thread in which gRPC takes calls, and every later one would hang.
+    """
+
+    def submit(self, fn: Callable[..., _T], /, *args: Any, **kwargs: Any) -> Future[_T]:  # noqa: ANN401
+        future: Future[_T] = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(fn(*args, **kwargs))
+            except BaseException as error:  # noqa: BLE001 - it is for whoever asks for the result
+                future.set_exception(error)
+
+        with contextlib.suppress(RuntimeError):  # by then it is in the queue
+            super().submit(run)
+        return future
+
+
 class Endpoint:
     """A gRPC server on a socket of its own, serving from construction to `stop`."""
 
@@ -123,7 +146,7 @@ class Endpoint:
         self._path = folder / self.name
         if not os.access(folder, os.W_OK | os.X_OK):
             raise OSError(_unusable(folder))
-        self._threads = ThreadPoolExecutor(MAX_STREAMS + _CALLS, thread_name_prefix=plugin.resource)
+        self._threads = _Threads(MAX_STREAMS + _CALLS, thread_name_prefix=plugin.resource)
         self._server = grpc.server(self._threads, maximum_concurrent_rpcs=_MAX_RPCS)
         pb_grpc.add_DevicePluginServicer_to_server(plugin, self._server)
         try:

@@ -32,7 +32,8 @@ class Exposition:
         return generate_latest(registry).decode()
 
     def collect(self) -> Iterator["Metric"]:
-        yield from self._metrics.families([server.resource for server in self._pages.servers()])
+        served = [server.resource for server in self._pages.servers()]
+        yield from self._metrics.families(served, self._pages.claimable.resources)
         yield from _devices(self._pages)
         yield from _config(self._pages, self._metrics.reloaded_at)
 

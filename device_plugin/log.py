@@ -73,7 +73,7 @@ class Sink:
                 else:
                     self._write(self._room, text.encode(errors="backslashreplace"))
             except (OSError, ValueError):
-                self._torn = False
+                pass  # what was torn stays so
 
     def flush(self) -> None:
         """Nothing is held back."""
@@ -84,10 +84,12 @@ class Sink:
         # A pipe that has room at all takes this much without waiting, pipe(7).
         for start in range(0, len(line), select.PIPE_BUF):
             if not room.poll(0):
-                self._torn = self._torn or start > 0
                 return
-            os.write(self._file, line[start : start + select.PIPE_BUF])
-        self._torn = False
+            piece = line[start : start + select.PIPE_BUF]
+            written = os.write(self._file, piece)
+            self._torn = start + written < len(line)
+            if written < len(piece):
+                return
 
 
 class RateLimit:

@@ -9,7 +9,7 @@ import threading
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
 from typing import TYPE_CHECKING, TypeVar
 
@@ -92,12 +92,12 @@ class Metrics:
             if outcome == "applied":
                 self.reloaded_at = time.time()
 
-    def families(self, names: list[str]) -> list["Metric"]:
-        """What was counted, for these resources at least."""
+    def families(self, served: Iterable[str], claimable: Iterable[str]) -> list["Metric"]:
+        """What was counted of resources that the kubelet is told of, and of those for claims."""
         with self._lock:
-            return list(self._counted(names))
+            return list(self._counted(list(served), list(dict.fromkeys((*served, *claimable)))))
 
-    def _counted(self, names: list[str]) -> Iterator["Metric"]:
+    def _counted(self, served: list[str], every: list[str]) -> Iterator["Metric"]:
         # Series begin at 0: the rate() of one that appears at 1 would miss the first event.
         from prometheus_client.core import HistogramMetricFamily
 
@@ -105,12 +105,12 @@ class Metrics:
             "allocations",
             "Allocate calls by outcome: ok, refused (the caller was told why) or error.",
             ["resource", "outcome"],
-            {(name, how): self._allocations[name, how] for name in names for how in OUTCOMES},
+            {(name, how): self._allocations[name, how] for name in served for how in OUTCOMES},
         )
         duration = HistogramMetricFamily(
             f"{_PREFIX}allocation_duration_seconds", "Time to answer Allocate.", labels=["resource"]
         )
-        for name in names:
+        for name in served:
             of = self._allocation_times.get(name) or _Histogram()
             duration.add_metric([name], of.buckets, of.seconds)
         yield duration
@@ -118,19 +118,19 @@ class Metrics:
             "registrations",
             "Register calls to the kubelet by outcome: accepted, refused or unreachable.",
             ["resource", "outcome"],
-            {(name, o): self._registrations[name, o] for name in names for o in REGISTRATIONS},
+            {(name, o): self._registrations[name, o] for name in served for o in REGISTRATIONS},
         )
         yield counter(
             "health_transitions",
             "Devices (replicas counted) that turned to this health, new ones among them.",
             ["resource", "health"],
-            {(name, how): self._transitions[name, how] for name in names for how in HEALTHS},
+            {(name, how): self._transitions[name, how] for name in every for how in HEALTHS},
         )
         yield counter(
             "discovery_errors",
             "Selectors that failed unexpectedly at a look; the log has the error.",
             ["resource"],
-            {(name,): self._discovery_errors[name] for name in names},
+            {(name,): self._discovery_errors[name] for name in every},
         )
         looks = HistogramMetricFamily(
             f"{_PREFIX}discovery_duration_seconds", "Time of one look at all devices."

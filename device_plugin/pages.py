@@ -84,10 +84,11 @@ class Pages:
 
     def _disabled_elsewhere(self) -> list[dict[str, str]]:
         """Devices that are disabled and not listed now: they would be, when they come."""
+        listed = self._listed()
         return [
             {"device": device, "reason": reason}
             for device, reason in sorted(self.disabled.reasons.items())
-            if device not in self._listed()
+            if device not in listed
         ]
 
     def _listed(self) -> set[str]:

@@ -106,12 +106,13 @@ class Plugin(pb_grpc.DevicePluginServicer):
         self, request: pb.PreferredAllocationRequest, context: grpc.ServicerContext
     ) -> pb.PreferredAllocationResponse:
         snapshot = self._inventory.snapshot(self.resource)
-        return pb.PreferredAllocationResponse(
-            container_responses=[
-                pb.ContainerPreferredAllocationResponse(deviceIDs=self._prefer(snapshot, container))
-                for container in request.container_requests
-            ]
-        )
+        try:
+            preferred = [self._prefer(snapshot, one) for one in request.container_requests]
+        except Exception:  # noqa: BLE001 - for an error the kubelet fails the Pod for good (A9)
+            self._log.exception("preferring failed unexpectedly")
+            preferred = [[] for _ in request.container_requests]
+        answers = [pb.ContainerPreferredAllocationResponse(deviceIDs=ids) for ids in preferred]
+        return pb.PreferredAllocationResponse(container_responses=answers)
 
     def Allocate(
         self, request: pb.AllocateRequest, context: grpc.ServicerContext

@@ -6,6 +6,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from msgspec import structs
+
 from device_plugin.config import Config, Exec
 from device_plugin.discovery.program import Answer, ask, runner
 from device_plugin.host import Host
@@ -81,6 +83,8 @@ class _Program(threading.Thread):
                 answer = ask(self._runner, self.answer, self._stopping)
             except Stopped:
                 break
+            except Exception as error:  # noqa: BLE001 - a bug must not end the thread
+                answer = structs.replace(self.answer, problem=f"failed, please report: {error!r}")
             # While it fails, time alone makes its devices unhealthy.
             news = bool(answer.problem) or not answer.says_the_same_as(self.answer)
             self.answer = answer

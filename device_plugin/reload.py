@@ -5,7 +5,8 @@ others take what is new, and that one stays as it was.
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -13,8 +14,9 @@ import structlog
 
 from device_plugin import config
 from device_plugin.config import MAX_RESOURCES, Checked, Config, Problem
+from device_plugin.config.source import ENDINGS
+from device_plugin.host import Host, Unusable
 
-_MAX_LINKS = 40  # the kernel's own bound, path_resolution(7)
 _MAX_NAMED = 20  # problems in one go
 _log = structlog.get_logger()
 
@@ -99,21 +101,16 @@ class ConfigInUse:
 
     @property
     def folders(self) -> set[str]:
-        """Where a change could alter the file: links are followed one by one."""
-        folders = set(_folders(os.fspath(self._path)))
-        if os.path.isdir(self._path):  # not is_dir(), which raises where it may not look
-            folders.add(os.fspath(self._path))
-            folders.update(*(_folders(os.fspath(file)) for file in self._path.glob("*.y*ml")))
-        return folders
-
-
-def _folders(path: str) -> Iterator[str]:
-    for _ in range(_MAX_LINKS):
-        yield os.path.dirname(path) or "."
-        try:
-            path = os.path.join(os.path.dirname(path), os.readlink(path))
-        except OSError:  # no link: the file itself, or nothing
-            return
+        """Where a change could alter the file, or what a link on the way to it leads to."""
+        look, path = Host().look(), os.path.abspath(self._path)
+        paths = [path]
+        with suppress(Unusable):
+            names = [name for name in look.names(path) if name.endswith(ENDINGS)]
+            paths += [os.path.join(path, name) for name in names]
+        for one in paths:
+            with suppress(Unusable):
+                look.entry(one)
+        return look.folders
 
 
 def _kept(before: Config, now: Config, problems: Iterable[Problem]) -> Config:

@@ -123,7 +123,7 @@ class Server(threading.Thread):
         if self.ident is not None and not self.is_alive():
             return "its thread has ended"
         if not self.registered:
-            return self._problem
+            return self._problem or "not registered yet"
         return "" if self.streams else "registered, ListAndWatch is not open"
 
     def run(self) -> None:

@@ -56,8 +56,9 @@ class Serving:
         for name in self._inventory.resources:
             if name not in self._servers:
                 self._resources.setdefault(name, Resource(name, devices=()))
-                self._servers[name] = Server(name, self._folder, self._plugin, self._metrics)
-                self._servers[name].start()
+                server = Server(name, self._folder, self._plugin, self._metrics)
+                server.start()
+                self._servers[name] = server
         self._stop_idle({one.name for one in config.resources if one.api == "device-plugin"})
 
     def wake(self) -> None:

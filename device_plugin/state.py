@@ -1,4 +1,4 @@
-"""What outlives the process, in its state folder: devices handed out, devices disabled.
+"""The state folder: its lock, and what outlives the process: devices handed out, devices disabled.
 
 The kubelet replays the first Allocate response at every restart of a container, so what was handed
 out must be known for as long as somebody may hold it.
@@ -6,6 +6,7 @@ out must be known for as long as somebody may hold it.
 
 import contextlib
 import errno
+import fcntl
 import os
 import threading
 from collections.abc import Collection, Iterable, Mapping
@@ -125,7 +126,7 @@ class HandedOut:
         with self._lock:
             written = dict(self._handed)
         fresh = self._write(written.values())
-        os.dup2(fresh, file)  # at once: an appender never meets a closed file
+        os.dup2(fresh, file, inheritable=False)  # at once: an appender never meets a closed file
         os.close(fresh)
         with self._lock:
             now = list(self._handed.values())
@@ -141,14 +142,17 @@ class Disabled:
     """Devices that an admin took out of service, with the reason, until they are enabled."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises OSError or ValueError, with what to do, where the file cannot be read."""
+        """Raises ValueError, with what to do, where the file cannot be read."""
         self._path = folder / _DISABLED
         self._reasons: dict[str, str] = {}
-        if self._path.exists():
-            try:
+        try:
+            if self._path.exists():
                 self._reasons = msgspec.json.decode(self._path.read_bytes(), type=dict[str, str])
-            except msgspec.MsgspecError as error:
-                raise ValueError(f"{self._path}: {error}: mend or remove it") from None
+        except (OSError, msgspec.MsgspecError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            raise ValueError(
+                f"cannot read which devices are disabled: {self._path}: {why}: mend or remove it"
+            ) from None
 
     @property
     def reasons(self) -> Mapping[str, str]:
@@ -162,6 +166,29 @@ class Disabled:
             reasons[device] = reason
         replace(self._path, msgspec.json.encode(reasons), sync=True)
         self._reasons = reasons
+
+
+def lock(folder: Path) -> int:
+    """Hold the state folder for as long as the returned descriptor is open.
+
+    Raises OSError, with what to do, where there is none, or another process holds it.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        held = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise OSError(
+            f"state folder {folder}: {error.strerror}: choose another with --state-dir"
+        ) from None
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(held)
+        raise OSError(
+            f"another daemon uses the state folder {folder}: stop it, or choose another with"
+            " --state-dir"
+        ) from None
+    return held
 
 
 def boot_id() -> str:

@@ -56,7 +56,7 @@ def _age(seconds: float) -> str:
 
 def _troubles(answer: Answer) -> list[str]:
     found = [
-        f"{resource['name']}: {resource['problem'] or 'not registered'}"
+        f"{resource['name']}: {resource['problem']}"
         for resource in answer["resources"]
         if resource["problem"] or not resource["registered"]
     ]

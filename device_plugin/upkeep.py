@@ -13,7 +13,7 @@ import msgspec
 import structlog
 
 from device_plugin.cdi import Specs
-from device_plugin.claimable import offer, retire, unclaimed
+from device_plugin.claimable import Absences, offer, unclaimed
 from device_plugin.config import Config
 from device_plugin.device import ID_LIMIT, Candidate, split_replica
 from device_plugin.discovery import Discovered, discover
@@ -85,6 +85,7 @@ class Upkeep:
         self._answers = answers
         self._claimable = claimable
         self._claimed = claimed
+        self._absences = Absences()  # of what claims are offered
         self._said: dict[str, list[str]] = {}
         self._missing: set[tuple[str, str]] = set()  # held IDs that are not listed, by resource
         self._unknown: dict[str, frozenset[str]] = {}  # healthy IDs that are not ours, by resource
@@ -175,7 +176,7 @@ class Upkeep:
             disabled=self._disabled.reasons,
             failed=discovered.failure,
         )
-        retire(self._claimable, name, grace, seen.claimed)
+        self._absences.retire(self._claimable, name, grace, seen.claimed)
         self._metrics.discovery_failed(name, len(discovered.failures))
         self._report(name, discovered.notes, update)
 

@@ -29,6 +29,7 @@ _MASK = Mask(
     | InotifyConstants.IN_MOVE_SELF
     | InotifyConstants.IN_DELETE_SELF
     | InotifyConstants.IN_ONLYDIR
+    | 0x20000000  # IN_MASK_ADD: two clients may watch one folder, and neither is to lose its events
 )
 _log = structlog.get_logger()
 

@@ -33,14 +33,15 @@ def folder() -> Iterator[Path]:
 def running(in_use: ConfigInUse, options: Options) -> Iterator[None]:
     """The daemon on a thread; in a cluster it is a process of its own. Raises CannotStart."""
     daemon = Daemon(in_use, options)
-    daemon.start()
     thread = threading.Thread(target=daemon.run)
-    thread.start()
     try:
+        daemon.start()
+        thread.start()
         yield
     finally:
         daemon.stop()
-        thread.join()
+        if thread.ident is not None:
+            thread.join()
         daemon.close()
 
 

@@ -1,7 +1,7 @@
 """`exec`: devices that a program lists.
 
-A program is run apart from looks, which take what it listed last; where that is too long ago, its
-devices are unhealthy.
+A program is run apart from looks, which take what it listed last. Where it fails, and that is too
+long ago, its devices are unhealthy; age alone is no failure, as an interval may become shorter.
 """
 
 import time

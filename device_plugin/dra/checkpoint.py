@@ -11,9 +11,10 @@ import msgspec
 import structlog
 
 from device_plugin.config import Mount
+from device_plugin.dra.place import CLAIMS
 from device_plugin.state import boot_id, replace
 
-FILE, ASIDE = "dra-claims.json", "dra-claims.corrupt.json"
+ASIDE = "dra-claims.corrupt.json"
 VERSION = 1
 
 _log = structlog.get_logger()
@@ -92,7 +93,7 @@ def holders(claims: Iterable[Prepared]) -> dict[str, list[str]]:
 def glimpse(folder: Path) -> list[Prepared]:
     """What the checkpoint says, in as far as it can be read, be it newer; changes nothing."""
     try:
-        return list(msgspec.json.decode((folder / FILE).read_bytes(), type=_File).claims)
+        return list(msgspec.json.decode((folder / CLAIMS).read_bytes(), type=_File).claims)
     except (OSError, msgspec.MsgspecError, RecursionError):
         return []
 
@@ -102,7 +103,7 @@ class Checkpoint:
 
     def __init__(self, folder: Path) -> None:
         """Raises Unusable. What is no checkpoint is put aside, and said."""
-        self._path = folder / FILE
+        self._path = folder / CLAIMS
         self.folder, self.aside = folder, folder / ASIDE
         read = _read(self._path)
         self._claims: Mapping[str, Prepared] = {claim.uid: claim for claim in read.claims}

@@ -6,6 +6,8 @@ import msgspec
 
 from device_plugin.host import Host
 
+CLAIMS = "dra-claims.json"  # in the state folder: what claims were given
+
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
     """What DRA needs to know of where it runs."""

@@ -159,13 +159,23 @@ class Service(threading.Thread):
         wait = self._serve(now)
         if now >= self._stale_at:
             self._stale_at = math.inf
-            threading.Thread(target=self._forget_stale, daemon=True).start()
-        return wait
+            try:
+                threading.Thread(target=self._forget_stale, daemon=True).start()
+            except RuntimeError:  # no thread to be had now
+                self._stale_at = now + _STALE
+        left = self._stale_at - now
+        return wait if left == math.inf else min(left, math.inf if wait is None else wait)
 
     def _forget_stale(self) -> None:
         """On a thread of its own: the API server may be slow."""
-        if not self._claims.forget_stale():
+        done = False
+        try:
+            done = self._claims.forget_stale()
+        except Exception:  # noqa: BLE001 - a bug must not be the last attempt
+            self._log.exception("letting go of an earlier boot's claims failed unexpectedly")
+        if not done:
             self._stale_at = time.monotonic() + _STALE
+            self.wake()
 
     def _serve(self, now: float) -> float | None:
         """Listen, and say how it stands; returns seconds until that is tried again."""

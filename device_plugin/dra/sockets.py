@@ -93,7 +93,10 @@ class _Threads(Executor):
             except BaseException as error:  # noqa: BLE001 - it is whoever asks for the result's
                 future.set_exception(error)
 
-        threading.Thread(target=run, name="dra call", daemon=True).start()
+        try:
+            threading.Thread(target=run, name="dra call", daemon=True).start()
+        except RuntimeError as error:  # raised, it would end the thread in which gRPC takes calls
+            future.set_exception(error)
         return future
 
 

@@ -253,3 +253,26 @@ def test_watch_clears_a_terminal_and_waits_for_a_daemon(tmp_path):
             server.stop()
         process.send_signal(signal.SIGINT)
     assert process.returncode == 0
+
+
+def test_watch_shows_a_refusal_and_goes_on(tmp_path):
+    """Of a daemon of another version, or one with a bug."""
+    left = [Refusal("unknown request")] * 2
+
+    def answer_next(_):
+        if left:
+            raise left.pop()
+        return dict(FULL)
+
+    server = StatusServer(tmp_path, answer_next)
+    command = [sys.executable, "-m", "device_plugin", "status", "--watch"]
+    command += ["--state-dir", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == "unknown request\n"
+            while not process.stdout.readline().startswith("RESOURCE"):
+                pass
+        finally:
+            server.stop()
+            process.send_signal(signal.SIGINT)

@@ -13,6 +13,7 @@ from device_plugin.attribute import Quantity, Version
 from device_plugin.config import Config, Exec, Requirement, Resource, Selector
 from device_plugin.device import Node
 from device_plugin.discovery import discover
+from device_plugin.discovery import program as program_module
 from device_plugin.discovery.printed import Listing, decode, schema
 from device_plugin.discovery.program import Answer, find
 from device_plugin.host import Host
@@ -335,6 +336,24 @@ def ids(answer):
 
 
 class TestPrograms:
+    def test_a_bug_does_not_end_its_thread(self, program, programs, news, monkeypatch):
+        wanted, left, ask = (
+            program.wanted(interval=0.01),
+            [ZeroDivisionError("any")],
+            program_module.ask,
+        )
+
+        def fail_once(*given):
+            if left:
+                raise left.pop()
+            return ask(*given)
+
+        monkeypatch.setattr("device_plugin.programs.ask", fail_once)
+        programs.serve(program.config(wanted))
+        news.wait(2)
+        assert left == []
+        assert ids(programs.answer(wanted)) == ["x"]
+
     def test_an_answer_is_there_after_the_first_run(self, program, programs, news):
         wanted = program.wanted()
         assert programs.answer(wanted) == Answer()

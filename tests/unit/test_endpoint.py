@@ -4,12 +4,26 @@ import os
 import socket
 import stat
 import tempfile
+import threading
+import time
 from pathlib import Path
+from unittest.mock import create_autospec
 
+import grpc
 import pytest
 
 from device_plugin import endpoint
-from device_plugin.endpoint import PREFIX, identity, is_dead, remove_leftovers, socket_name
+from device_plugin._api.deviceplugin.v1beta1 import deviceplugin_pb2 as pb
+from device_plugin._api.deviceplugin.v1beta1 import deviceplugin_pb2_grpc as pb_grpc
+from device_plugin.endpoint import (
+    PREFIX,
+    Endpoint,
+    identity,
+    is_dead,
+    remove_leftovers,
+    socket_name,
+)
+from device_plugin.plugin import Plugin
 
 KUBELETS = Path("/var/lib/kubelet/device-plugins")
 SUN_PATH = 107
@@ -180,3 +194,34 @@ def test_leftovers_that_may_not_be_removed_stay(folder, monkeypatch):
     monkeypatch.setattr(Path, "unlink", unlink)
     assert remove_leftovers(folder) == []
     assert stat.S_ISSOCK(path.lstat().st_mode)
+
+
+def plugin(resource):
+    """As much of one as an endpoint needs."""
+    made = create_autospec(Plugin, instance=True, resource=resource)
+    made.GetDevicePluginOptions.side_effect = lambda *_: pb.DevicePluginOptions()
+    return made
+
+
+def test_a_thread_that_cannot_be_started_does_not_end_the_server(folder, monkeypatch):
+    """gRPC would take no call any more, while its socket looks as if."""
+    made = Endpoint(folder, plugin("example.com/a"))
+    left, start = [RuntimeError("can't start new thread")], threading.Thread.start
+
+    def fail_once(thread):
+        if thread.name.startswith("example.com/a") and left:
+            raise left.pop()
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", fail_once)
+    try:
+        with grpc.insecure_channel(f"unix:{folder / made.name}") as channel:
+            ask = pb_grpc.DevicePluginStub(channel).GetDevicePluginOptions
+            waits = ask.future(pb.Empty(), timeout=20)
+            while left:
+                time.sleep(0.01)
+            for _ in range(3):
+                ask(pb.Empty(), timeout=20)
+            waits.result()  # it had only to wait for the thread of the next one
+    finally:
+        made.stop()

@@ -114,6 +114,7 @@ def test_the_journal_does_not_grow_without_bounds(opened, tmp_path, monkeypatch)
         note(journal, {f"d{i}": {}})
         journal.forget([one for one in journal.of("example.com/x") if one.id != "stays"])
         assert (tmp_path / FILE).stat().st_size < 4000
+        assert not os.get_inheritable(journal._file)
     for one in (journal, opened()):
         assert [handed.id for handed in one.of("example.com/x")] == ["stays"]
 

@@ -1,8 +1,11 @@
 """Logs: one line a fact, in one form, and never so many that they fill the disk."""
 
+import errno
 import io
 import json
 import logging
+import os
+import select
 import threading
 
 import pytest
@@ -211,3 +214,29 @@ def test_a_flood_of_a_library_is_limited_too(logger, stream, clock):
         logging.getLogger("grpc").error("%d", i)
     logging.getLogger("watchdog").error("another one")
     assert len(stream.facts()) == 201
+
+
+def test_a_line_that_was_torn_is_ended_before_the_next(tmp_path, monkeypatch):
+    """A disk that is full in the midst of a line, or for a while after it."""
+    long, write = "x" * 2 * select.PIPE_BUF, os.write
+    results: list[int | OSError] = []
+
+    def limited(file, data):
+        left = results.pop(0) if results else len(data)
+        if isinstance(left, OSError):
+            raise left
+        return write(file, data[:left])
+
+    full = OSError(errno.ENOSPC, "full")
+    troubles: list[list[int | OSError]] = [[10], [10, full], [select.PIPE_BUF, full]]
+    troubles += [[select.PIPE_BUF, 5, full]]
+    for trouble in troubles:
+        with (tmp_path / "log").open("w+") as file:
+            sink = log.Sink(file)
+            monkeypatch.setattr(os, "write", limited)
+            results[:] = trouble
+            while results:
+                sink.write(f"{long}\n")
+            sink.write("whole\n")
+            monkeypatch.undo()
+            assert (tmp_path / "log").read_text().splitlines()[-1] == "whole"

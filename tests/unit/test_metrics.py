@@ -101,6 +101,8 @@ def test_every_counter_begins_at_zero(samples):
         ("registrations", "unreachable", S),
         ("health_transitions", "Unhealthy", R),
         ("discovery_errors", S),
+        ("health_transitions", "Unhealthy", T),  # there is an alert, whoever offers it
+        ("discovery_errors", T),
         ("config_reloads", "refused"),
     ):
         assert (f"device_plugin_{name}_total", *labels) in counted
@@ -147,6 +149,8 @@ def test_what_happens_is_counted(metrics, samples):
     metrics.registered(R, "accepted")
     metrics.turned(R, "Unhealthy", 4)
     metrics.discovery_failed(S, 2)
+    metrics.turned(T, "Unhealthy", 5)
+    metrics.discovery_failed(T, 3)
     metrics.looked(0.02)
     metrics.reloaded("refused")
     before = samples()["device_plugin_config_last_reload_success_timestamp_seconds",]
@@ -160,6 +164,8 @@ def test_what_happens_is_counted(metrics, samples):
         ("registrations_total", "accepted", R): 1,
         ("health_transitions_total", "Unhealthy", R): 4,
         ("discovery_errors_total", S): 2,
+        ("health_transitions_total", "Unhealthy", T): 5,
+        ("discovery_errors_total", T): 3,
         ("discovery_duration_seconds_count",): 1,
         ("config_reloads_total", "refused"): 1,
         ("config_reloads_total", "applied"): 1,

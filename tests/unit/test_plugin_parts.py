@@ -1,16 +1,21 @@
 """What a stream sends and how often: the list, its differences, its pace."""
 
 import time
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from device_plugin import listing
+from device_plugin import allocation, listing
+from device_plugin._api.deviceplugin.v1beta1 import deviceplugin_pb2 as pb
+from device_plugin.config import Resource
 from device_plugin.device import ID_LIMIT, Candidate, Device
+from device_plugin.host import Host
 from device_plugin.inventory import Inventory
 from device_plugin.listing import Listed, Snapshot
-from device_plugin.plugin import Pace, list_message
+from device_plugin.metrics import Metrics
+from device_plugin.plugin import Pace, Plugin, list_message
 
 
 def health(snapshot, *rest):
@@ -185,3 +190,23 @@ def test_the_clock_may_begin_at_nought():
     for now in (0.0, 0.0, 0.0):
         assert pace.after_send(now) == Pace.REST
     assert pace._budget == pytest.approx(Pace.BUDGET - 3)
+
+
+def test_a_preference_that_fails_leaves_the_choice_to_the_kubelet(monkeypatch):
+    """For an error it would fail the Pod for good."""
+    monkeypatch.setattr(allocation, "prefer", lambda *_: 1 / 0)
+    unused: Any = None
+    made = Plugin(
+        resource=lambda: Resource("example.com/a", devices=()),
+        inventory=Inventory(),
+        host=Host(),
+        handed_out=unused,
+        metrics=Metrics(),
+        changed=lambda: None,
+        suspect=lambda _: None,
+        claimed=tuple,
+    )
+    asked = pb.ContainerPreferredAllocationRequest(available_deviceIDs=["a"], allocation_size=1)
+    request = pb.PreferredAllocationRequest(container_requests=[asked, asked])
+    answer = made.GetPreferredAllocation(request, unused)
+    assert [list(one.deviceIDs) for one in answer.container_responses] == [[], []]

@@ -129,3 +129,13 @@ def test_links_in_a_circle_end(tmp_path, file, in_use):
     file.symlink_to("config.yaml")
     assert in_use.reread() is None
     assert in_use.folders == {str(tmp_path)}
+
+
+def test_a_link_on_the_way_to_the_file_is_watched_too(tmp_path):
+    """A release folder that is swapped: app -> v1, and the config below it."""
+    (tmp_path / "v1" / "etc").mkdir(parents=True)
+    (tmp_path / "v1" / "etc" / "c.yaml").write_text(GOOD + resource("a"))
+    (tmp_path / "app").symlink_to("v1")
+    for path in (tmp_path / "app" / "etc" / "c.yaml", tmp_path / "app" / "etc"):
+        folders = ConfigInUse(path, config.read(path)).folders
+        assert {str(tmp_path), str(tmp_path / "v1" / "etc")} <= folders

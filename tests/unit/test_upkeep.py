@@ -7,6 +7,7 @@ import yaml
 
 from device_plugin import config
 from device_plugin.cdi import Specs
+from device_plugin.claimable import Absences
 from device_plugin.device import Device
 from device_plugin.discovery.program import Answer
 from device_plugin.inventory import Inventory
@@ -27,6 +28,7 @@ class Keeper:
     def __init__(self, tree, state):
         self.tree, self.inventory, self.claimable = tree, Inventory(), Inventory()
         self.claimed: dict[str, str] = {}
+        self.passed = 0.0  # seconds, for what claims are offered
         self.handed_out, self.disabled = HandedOut(state), Disabled(state)
         self.checkpoint = state / "checkpoint"
         self.allocated()
@@ -42,6 +44,7 @@ class Keeper:
             claimable=self.claimable,
             claimed=lambda: self.claimed,
         )
+        self.upkeep._absences = Absences(lambda: self.passed)
         self.config = conf()
         self.now = 1000.0
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from device_plugin.dra import checkpoint
+from device_plugin.dra import checkpoint, place
 from tests.unit.dra.claimed import DRIVER, GPU, ClaimNode, result, stick
 
 
@@ -14,7 +14,7 @@ def node(tree):
 
 
 def corrupt(node):
-    (node.state / checkpoint.FILE).write_bytes(b"{")
+    (node.state / place.CLAIMS).write_bytes(b"{")
     node.restart()
 
 
@@ -29,7 +29,7 @@ def closed(node, count):
 @pytest.mark.parametrize("data", [b"", b"\0" * 200, b"[]", b'{"version": 1}', b"[" * 100_000])
 def test_a_corrupt_checkpoint_is_put_aside(node, data):
     node.prepared("a", result("gpu-0"))
-    (node.state / checkpoint.FILE).write_bytes(data)
+    (node.state / place.CLAIMS).write_bytes(data)
     node.restart()
     assert not node.held()
     assert (node.state / checkpoint.ASIDE).read_bytes() == data
@@ -107,6 +107,6 @@ def test_it_is_over_with_the_boot(node, monkeypatch):
 
 def test_a_spec_that_nobody_knows_is_no_harm_as_long_as_nothing_is_corrupt(node):
     node.prepared("a", result("gpu-0"))
-    (node.state / checkpoint.FILE).unlink()  # as whoever knows what he does
+    (node.state / place.CLAIMS).unlink()  # as whoever knows what he does
     node.restart()
     node.prepared("b", result("gpu-1"))

@@ -6,7 +6,7 @@ import os
 import pytest
 from msgspec import structs
 
-from device_plugin.dra import checkpoint
+from device_plugin.dra import checkpoint, place
 from tests.unit.dra.claimed import GPU, ClaimNode, full, reboot, result, stick
 
 
@@ -149,7 +149,7 @@ def test_specs_that_cannot_be_renewed_are_a_problem(node):
 
 
 def test_a_newer_checkpoint_is_left_alone(node):
-    path = node.state / checkpoint.FILE
+    path = node.state / place.CLAIMS
     content = json.dumps({"version": 2, "claims": {"new": "form"}})
     path.write_text(content)
     with pytest.raises(checkpoint.Unusable) as why:
@@ -163,7 +163,7 @@ def test_a_newer_checkpoint_is_left_alone(node):
 
 def test_a_checkpoint_with_more_than_we_know(node):
     claim = node.prepared("a", result("gpu-0"))
-    path = node.state / checkpoint.FILE
+    path = node.state / place.CLAIMS
     content = json.loads(path.read_bytes())
     content["claims"][0]["devices"][0]["later"] = True
     path.write_text(json.dumps(content | {"later": [1]}))
@@ -173,12 +173,12 @@ def test_a_checkpoint_with_more_than_we_know(node):
 
 def test_it_is_for_its_owner_alone(node):
     node.prepared("a", result("gpu-0"))
-    assert (node.state / checkpoint.FILE).stat().st_mode & 0o777 == 0o600
+    assert (node.state / place.CLAIMS).stat().st_mode & 0o777 == 0o600
 
 
 def test_claims_of_another_driver_keep_their_devices(node):
     claim = node.prepared("a", result("gpu-0"))
-    path = node.state / checkpoint.FILE
+    path = node.state / place.CLAIMS
     path.write_bytes(path.read_bytes().replace(b"gpu.example.com", b"old.example.com"))
     node.restart()
     assert node.claims.prepared == [structs.replace(claim, driver="old.example.com")]

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from device_plugin.dra import checkpoint
+from device_plugin.dra import place
 from device_plugin.dra.checkpoint import held
 from device_plugin.dra.cluster import ApiError
 from tests.unit.dra.claimed import GPU, ClaimNode, full, reboot, result, stick
@@ -117,7 +117,7 @@ def test_a_boot_that_cannot_be_noted_is_tried_again(node, monkeypatch):
 
 def test_after_a_boot_claims_of_another_driver_go_too(node, monkeypatch):
     node.prepared("a", result("gpu-0"))
-    path = node.state / checkpoint.FILE
+    path = node.state / place.CLAIMS
     path.write_bytes(path.read_bytes().replace(b"gpu.example.com", b"old.example.com"))
     del node.api.claims["team", "a"]
     claims = reboot(monkeypatch, node)

@@ -15,6 +15,7 @@ from device_plugin._api.dra.v1beta1 import dra_pb2 as v1beta1
 from device_plugin._api.dra.v1beta1 import dra_pb2_grpc as v1beta1_grpc
 from device_plugin._api.pluginregistration.v1 import pluginregistration_pb2 as pr
 from device_plugin._api.pluginregistration.v1 import pluginregistration_pb2_grpc as pr_grpc
+from device_plugin.dra import service
 from device_plugin.dra.service import Service
 from tests.unit.dra.claimed import DRIVER, POOL, ClaimNode, result, stick
 from tests.unit.dra.made import wait_for
@@ -59,10 +60,10 @@ def run(node, kubelet):
         return service
 
     yield start
-    for service in running:
-        service.stop()
-        service.join(5)
-        assert not service.is_alive()
+    for one in running:
+        one.stop()
+        one.join(5)
+        assert not one.is_alive()
 
 
 def sockets(folder):
@@ -322,3 +323,39 @@ def test_news_renew_the_specs(run, kubelet, node):
     node.offer(stick("gpu-0"))
     service.news()
     wait_for(node.files)
+
+
+def test_a_thread_that_cannot_be_started_does_not_end_the_server(run, kubelet, monkeypatch):
+    run()
+    path, start = found(kubelet), threading.Thread.start
+    left = [RuntimeError("can't start new thread")]
+
+    def fail_once(thread):
+        if thread.name == "dra call" and left:
+            raise left.pop()
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", fail_once)
+    with channel(path) as made:
+        with pytest.raises(grpc.RpcError):
+            pr_grpc.RegistrationStub(made).GetInfo(pr.InfoRequest(), timeout=0.5)
+        assert left == []
+        assert pr_grpc.RegistrationStub(made).GetInfo(pr.InfoRequest(), timeout=20).name == DRIVER
+
+
+def test_claims_of_an_earlier_boot_are_let_go_of_until_it_is_done(run, node, monkeypatch):
+    """Whatever an attempt comes to, and with nobody to wake the service."""
+    monkeypatch.setattr(service, "_STALE", 0.05)
+    outcomes: list[object] = [False, RuntimeError("any"), False, True]
+    asked = []
+
+    def forget_stale():
+        asked.append(outcomes.pop(0))
+        if isinstance(asked[-1], RuntimeError):
+            raise asked[-1]
+        return asked[-1]
+
+    monkeypatch.setattr(node.claims, "forget_stale", forget_stale)
+    run()
+    wait_for(lambda: not outcomes)
+    assert asked[-1] is True
