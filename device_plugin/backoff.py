@@ -4,7 +4,7 @@ import random
 
 
 def doubling(times: int, first: float, longest: float) -> float:
-    """Seconds to wait the so-manieth time in a row, from 1."""
+    """Seconds to wait after so many times in a row."""
     return min(longest, first * 2.0 ** min(times - 1, 16))
 
 

@@ -56,14 +56,14 @@ class CannotStart(Exception):  # noqa: N818 - one line for whoever started it
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """Where things are on this node."""
+    """Where things are on this node, and what it is in the cluster."""
 
-    device_plugin_dir: Path = Path("/var/lib/kubelet/device-plugins")
-    kubelet_root: Path = Path("/var/lib/kubelet")
+    device_plugin_dir: Path
+    kubelet_root: Path
     host_root: str = "/"
-    state_dir: Path = Path("/var/lib/device-plugin")
-    cdi_dir: Path = Path("/var/run/cdi")
-    http: tuple[str, int] | None = ("", 8080)
+    state_dir: Path
+    cdi_dir: Path
+    http: tuple[str, int] | None  # where to serve pages; None: nowhere
     pod: str = ""  # the name of the Pod that this process runs in
     node: str = ""  # the name of this node in the cluster: only DRA asks for it
     kubeconfig: Path | None = None  # None: a Pod's own access to the API server, for DRA

@@ -82,12 +82,12 @@ def natural_key(text: str) -> tuple[list[tuple[int, int, str]], str]:
 class Candidate(msgspec.Struct, frozen=True):
     """What discovery found at one look: a device, and what is wrong with it if anything is.
 
-    `claims` are the real paths of the primary nodes: they belong to one device only.
+    `owned` are the real paths of the primary nodes: they belong to one device only.
     """
 
     device: Device
     problem: str = ""
-    claims: tuple[str, ...] = ()
+    owned: tuple[str, ...] = ()
 
 
 class Lost(msgspec.Struct, frozen=True):

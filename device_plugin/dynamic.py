@@ -25,7 +25,10 @@ _log = structlog.get_logger()
 
 
 class Dynamic:
-    """The driver, once there is need of one. Called on the daemon's loop, but for `problems`."""
+    """The driver, once there is need of one.
+
+    `follow` and `stop` are called on the daemon's loop, what it says of itself by any thread.
+    """
 
     def __init__(
         self,

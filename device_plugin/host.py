@@ -7,9 +7,12 @@ them (`/host/dev/fuse`). Links resolve inside the root, as the host itself would
 import errno
 import os
 import stat
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import msgspec
+
+_T = TypeVar("_T")
 
 _MAX_LINKS = 40  # the kernel's own bound, path_resolution(7)
 _MAX_ATTRIBUTE = 4096  # bytes; the kernel's own bound of a file in sysfs, but for binary ones
@@ -106,9 +109,16 @@ class Look:
     def __init__(self, host: Host) -> None:
         self.host = host
         self.folders: set[str] = set()
-        self.kept: dict[str, Any] = {}  # what a kind of device reads once a look, by its own key
+        self._kept: dict[str, Any] = {}  # by the keys of `once`
         self._ends: dict[str, Entry | Unusable] = {}  # by path as asked for
         self._steps: dict[str, Entry] = {}  # by real path, links followed
+
+    def once(self, key: str, make: Callable[[], _T]) -> _T:
+        """What `make` comes to, made once a look; a key begins with the kind that it is for."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        kept: _T = self._kept[key]
+        return kept
 
     def entry(self, path: str) -> Entry:
         """Follow `path` to its end.

@@ -1,8 +1,8 @@
-"""Which devices the node has and how they are: the daemon's only shared mutable state.
+"""Which devices the node has and how they are.
 
-Upkeep writes it, everything else reads snapshots. An ID that was listed once leaves the list only
-by `forget` (the kubelet may panic when a held one goes): it turns unhealthy, and healthy again
-under the same ID.
+Upkeep writes it, everything else reads snapshots, which never change. An ID that was listed once
+leaves the list only by `forget` (the kubelet may panic when a held one goes): it turns unhealthy,
+and healthy again under the same ID.
 """
 
 import threading

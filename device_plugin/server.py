@@ -35,9 +35,9 @@ REGISTER_DEADLINE = 15.0  # seconds; the kubelet dials back for up to 10 within 
 STREAM_DEADLINE = 5.0  # seconds from an accepted registration to its ListAndWatch
 SETTLED = 0.3  # seconds without another process's newer socket, after which that has left
 STEADY = 10.0  # seconds after which a stream that ends is no sign of trouble
+LONGEST_REST = 1.0  # seconds between sockets that somebody keeps removing
 # Seconds between attempts, doubling, with jitter. The first is short: a new kubelet.sock may be
 # seen a moment before the kubelet listens on it.
-LONGEST_REST = 1.0  # seconds between sockets that somebody keeps removing
 FIRST_DELAY, LONGEST_DELAY = 0.02, 15.0
 
 # The kubelet's errors come as UNKNOWN with a text; these are gRPC's own.

@@ -1,6 +1,6 @@
 """Keeps the inventory true: what is found, held, disabled and dropped goes in, news is logged.
 
-Runs on the daemon's loop; only `suspect` is called from elsewhere.
+Runs on the daemon's loop; `suspect`, `held`, `foreign` and `holdings` are for any thread.
 """
 
 import re
@@ -107,8 +107,8 @@ class Upkeep:
             if name not in by_claims:
                 self._claimable.remove(name)
         ours = dict.fromkeys((*self._inventory.resources, *self._handed_out.resources))
-        # First those go off the kubelet's lists that claims may have: whatever Allocate gave away
-        # before that is remembered by then, and what it gives after that it refuses.
+        # First what claims may have goes off the kubelet's lists: what Allocate gave away before
+        # that is remembered by then, and from then on it refuses.
         moving = [name for name in ours if name in by_claims]
         seen = _Seen(look, found, found_before)
         for name in moving:

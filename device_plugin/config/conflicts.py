@@ -27,15 +27,15 @@ class Examined(NamedTuple):
 
 def within(one: Examined, report: Report) -> None:
     """Devices of one resource: a node is one device's, and a path of a container one node's."""
-    claimed: dict[str, Where] = {}
+    taken: dict[str, Where] = {}
     for node in _primary(one):
         literal = _literal(node.host)
         if literal is None:
             continue
-        if literal in claimed:
-            message = f"`{show(literal)}` is the device in {report.line(claimed[literal])}"
+        if literal in taken:
+            message = f"`{show(literal)}` is the device in {report.line(taken[literal])}"
             report.at(node.where, f"{message} already")
-        claimed.setdefault(literal, node.where)
+        taken.setdefault(literal, node.where)
     if one.resource.api == "dra":  # most claims want one device; who prepares them refuses the rest
         return
     limit = one.resource.per_container
@@ -79,13 +79,13 @@ def _mounts_meet(one: Examined, report: Report) -> None:
 def between(every: Sequence[Examined], report: Report) -> None:
     """Resources: a container may ask for any of them together."""
     _names(every, report)
-    claimed: dict[str, tuple[Examined, Where]] = {}
+    taken: dict[str, tuple[Examined, Where]] = {}
     for one in every:
         for node in _primary(one):
             literal = _literal(node.host)
             if literal is None:
                 continue
-            owner, where = claimed.setdefault(literal, (one, node.where))
+            owner, where = taken.setdefault(literal, (one, node.where))
             if owner is not one:
                 of, line = owner.title(report, node.where), report.line(where, node.where)
                 message = f"`{show(literal)}` is a device of {of} already ({line})"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from device_plugin.config.conflicts import Examined
 from device_plugin.config.problem import Report, Where, show
-from device_plugin.config.types import Companion, Container, Resource, Selector
+from device_plugin.config.types import Container, Resource, Selector
 from device_plugin.pattern import PathPattern
 
 _SHARING = frozenset(("runc", "crun"))
@@ -105,8 +105,8 @@ def _unfit(runtime: str, selector: Selector) -> Iterator[_Unfit]:
         yield from _kata(selector)
     if runtime == "runsc":
         yield from _gvisor(selector)
-    for index, one in enumerate(selector.with_):
-        item, place = (one, ("path",)) if isinstance(one, Companion) else (Companion(one), ())
+    for index, (item, written) in enumerate(zip(selector.companions, selector.with_, strict=True)):
+        place = () if isinstance(written, str) else ("path",)
         yield from _by_name(runtime, item.path, item.to, ("with", index, *place))
 
 

@@ -176,6 +176,11 @@ class Selector(Struct, frozen=True, forbid_unknown_fields=True):
     """How often each device may be held."""
 
     @property
+    def companions(self) -> tuple[Companion, ...]:
+        """What is in `with`, also where only a path is written."""
+        return tuple(Companion(one) if isinstance(one, str) else one for one in self.with_)
+
+    @property
     def kinds(self) -> list[str]:
         """The kinds that it names: one, if it is right."""
         return [kind for kind in KINDS if getattr(self, kind) is not None]

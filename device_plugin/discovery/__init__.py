@@ -1,7 +1,7 @@
 """Finding devices: one module a kind, each with a function `find`.
 
 A selector answers for itself alone; `discover` asks all of them in file order and settles who has
-a node that several of them claim.
+a node that several of them found.
 """
 
 import os
@@ -24,7 +24,7 @@ _HARDWARE = ("usb", "pci", "vfio", "gpu")  # loaded by a config that has them: m
 class Discovered(msgspec.Struct):
     """What the selectors of one resource found at one look; every ID once.
 
-    `selectors` says what became of each, claims settled: what is wrong with a candidate stands
+    `selectors` says what became of each: what is wrong with a candidate in the end stands
     among the lost as well.
     """
 
@@ -65,7 +65,7 @@ def _discover(
         settled, lost = [], list(found.lost)
         for candidate in found.candidates:
             device = candidate.device.id
-            problem = _claim(candidate, resource.name, owners)
+            problem = _settle(candidate, resource.name, owners)
             if problem or candidate.problem:
                 lost.append(Lost(device, problem or candidate.problem))
             if device in ids:  # an earlier selector has it, and says how it is
@@ -106,18 +106,18 @@ def _find(look: Look, resource: Resource, index: int, answers: Answers) -> Found
     return path.find(look, selector)
 
 
-def _claim(candidate: Candidate, resource: str, owners: dict[str, tuple[str, str]]) -> str:
+def _settle(candidate: Candidate, resource: str, owners: dict[str, tuple[str, str]]) -> str:
     """First come, first served: by node, and by ID, which is unique over all resources.
 
     Returns what is wrong. IDs and node paths share `owners`: a path starts with a slash.
     """
     device = candidate.device.id
     # Of several that are taken, the one is named that says most: a folder in /sys last.
-    claims = sorted((*candidate.claims, device), key=lambda claim: claim.startswith("/sys/"))
-    for claim in claims:
-        if claim in owners:
-            owner, its_device = owners[claim]
-            return f"{shown(claim)} already belongs to {owner} (device {its_device})"
-    for claim in claims:
-        owners[claim] = resource, device
+    owned = sorted((*candidate.owned, device), key=lambda one: one.startswith("/sys/"))
+    for one in owned:
+        if one in owners:
+            owner, its_device = owners[one]
+            return f"{shown(one)} already belongs to {owner} (device {its_device})"
+    for one in owned:
+        owners[one] = resource, device
     return ""

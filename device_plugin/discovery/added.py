@@ -41,7 +41,7 @@ def _collect(devices: list[Device], look: Look, chosen: Chosen) -> None:
         raise TypeError(f"find returned a {type(found).__name__}; return or yield Devices")
     for one in found:
         devices.append(one)
-        if len(devices) > described.MOST:
+        if len(devices) > described.MOST_DEVICES:
             return
 
 

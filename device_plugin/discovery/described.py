@@ -17,16 +17,16 @@ from device_plugin.host import Entry, Look, Unusable
 from device_plugin.sdk import Device, Node
 from device_plugin.template import escape
 
-MOST = 10_000  # devices
-_LONGEST, _LONGEST_ID, _LONGEST_PATH = 256, 253, 4096  # characters
-_MOST_NODES, _MOST_ATTRIBUTES = 256, 64
-_MOST_NUMA, _HIGHEST_NUMA = 64, 1023
+MOST_DEVICES = 10_000
+LONGEST_TEXT, LONGEST_ID, LONGEST_PATH = 256, 253, 4096  # characters
+MOST_NODES, MOST_ATTRIBUTES = 256, 64
+MOST_NUMA, HIGHEST_NUMA = 64, 1023
 
 
 def check(devices: Sequence[Device]) -> None:
     """Raise ValueError, with what to mend, if they cannot be taken as they are."""
-    if len(devices) > MOST:
-        raise ValueError(f"there are more than {MOST} devices")
+    if len(devices) > MOST_DEVICES:
+        raise ValueError(f"there are more than {MOST_DEVICES} devices")
     for index, one in enumerate(devices):
         if message := next(_mistakes(one), None):
             raise ValueError(f"devices[{index}]: {message}")
@@ -40,11 +40,11 @@ def _mistakes(one: object) -> Iterator[str]:
     if not isinstance(one, Device):
         yield f"it is a {_type(one)}; make it a device_plugin.sdk.Device"
         return
-    yield from _text("id", one.id, _LONGEST_ID)
+    yield from _text("id", one.id, LONGEST_ID)
     if not one.id:
         yield "`id` is empty"
-    yield from _text("problem", one.problem, _LONGEST)
-    yield from _text("sysfs", one.sysfs, _LONGEST_PATH)
+    yield from _text("problem", one.problem, LONGEST_TEXT)
+    yield from _text("sysfs", one.sysfs, LONGEST_PATH)
     if one.sysfs and (names.host_path(one.sysfs) or not one.sysfs.startswith("/sys/")):
         yield f"`sysfs` is {show(one.sysfs)}; name a folder below /sys"
     yield from _nodes(one.nodes)
@@ -56,15 +56,15 @@ def _nodes(nodes: object) -> Iterator[str]:
     if not isinstance(nodes, list | tuple):
         yield f"`nodes` is a {_type(nodes)}; make it a list"
         return
-    if len(nodes) > _MOST_NODES:
-        yield f"more than {_MOST_NODES} nodes"
+    if len(nodes) > MOST_NODES:
+        yield f"more than {MOST_NODES} nodes"
     places: set[str] = set()
     for index, node in enumerate(nodes):
         if not isinstance(node, Node):
             yield f"nodes[{index}] is a {_type(node)}; make it a device_plugin.sdk.Node"
             return
         for key in ("host_path", "to", "permissions"):
-            yield from _text(f"nodes[{index}].{key}", getattr(node, key), _LONGEST_PATH)
+            yield from _text(f"nodes[{index}].{key}", getattr(node, key), LONGEST_PATH)
         place = node.to or node.host_path
         message = names.path(node.host_path) or names.path(place)
         message = message or names.permissions(node.permissions)
@@ -77,21 +77,21 @@ def _numa(numa_nodes: object) -> Iterator[str]:
     if not isinstance(numa_nodes, list | tuple):
         yield f"`numa_nodes` is a {_type(numa_nodes)}; make it a list"
         return
-    if len(numa_nodes) > _MOST_NUMA:
-        yield f"more than {_MOST_NUMA} NUMA nodes"
+    if len(numa_nodes) > MOST_NUMA:
+        yield f"more than {MOST_NUMA} NUMA nodes"
     for one in numa_nodes:
-        if type(one) is not int or not 0 <= one <= _HIGHEST_NUMA:
-            yield f"`numa_nodes` has {show(repr(one))}; they are 0 to {_HIGHEST_NUMA}"
+        if type(one) is not int or not 0 <= one <= HIGHEST_NUMA:
+            yield f"`numa_nodes` has {show(repr(one))}; they are 0 to {HIGHEST_NUMA}"
 
 
 def _attributes(attributes: object) -> Iterator[str]:
     if not isinstance(attributes, Mapping):
         yield f"`attributes` is a {_type(attributes)}; make it a dict"
         return
-    if len(attributes) > _MOST_ATTRIBUTES:
-        yield f"more than {_MOST_ATTRIBUTES} attributes"
+    if len(attributes) > MOST_ATTRIBUTES:
+        yield f"more than {MOST_ATTRIBUTES} attributes"
     for name, value in attributes.items():
-        yield from _text("an attribute's name", name, _LONGEST)
+        yield from _text("an attribute's name", name, LONGEST_TEXT)
         if message := names.attribute(name) or _wrong(value):
             yield f"attribute `{show(name)}`: {message}"
 
@@ -112,7 +112,7 @@ def _wrong(value: object) -> str | None:
     return f"it is a {_type(value)}; take str, int, bool, Version or Quantity"
 
 
-def _text(key: str, text: object, longest: int = _LONGEST) -> Iterator[str]:
+def _text(key: str, text: object, longest: int = LONGEST_TEXT) -> Iterator[str]:
     if not isinstance(text, str):
         yield f"`{key}` is a {_type(text)}; make it a str"
         raise TypeError(key)  # nobody may go on with it
@@ -167,7 +167,7 @@ def _hardware(look: Look, folder: str) -> tuple[sysfs.Device | None, str]:
 
 def _candidate(look: Look, device: own.Device, one: Device, problem: str, folder: str) -> Candidate:
     """The device with its nodes; the first of them is its own, others may be shared."""
-    nodes, claims = [], []
+    nodes, owned = [], []
     for node in one.nodes:
         try:
             entry = _entry(look, node)
@@ -176,10 +176,10 @@ def _candidate(look: Look, device: own.Device, one: Device, problem: str, folder
                 problem = problem or f"{node.host_path} {why}"
             continue
         nodes.append(own.Node(node.host_path, escape(node.to), node.permissions))
-        claims.append(entry.real)
-    # What it lacks somebody else may have.
+        owned.append(entry.real)
+    # A device that lacks something leaves its folder to others: they may have what it lacks.
     folders = [folder] if folder and not problem else []
-    return Candidate(structs.replace(device, nodes=tuple(nodes)), problem, (*claims[:1], *folders))
+    return Candidate(structs.replace(device, nodes=tuple(nodes)), problem, (*owned[:1], *folders))
 
 
 def _entry(look: Look, node: Node) -> Entry:

@@ -127,7 +127,7 @@ class _Asked:
             if candidate.device.id == device:
                 yield candidate, ""
         for candidate in found.candidates:
-            if self._real in candidate.claims:
+            if self._real in candidate.owned:
                 yield candidate, self._name_in(candidate)
 
     def _name_in(self, candidate: Candidate) -> str:

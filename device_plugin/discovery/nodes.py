@@ -5,6 +5,7 @@ device whatever number it has when its container is restarted. Inside it has the
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from device_plugin.attribute import Attribute
@@ -29,10 +30,10 @@ _FORMS = ("by-id", "by-path")
 
 
 class Handed(NamedTuple):
-    """What comes of a device's nodes; `claims` are the real paths of its own ones."""
+    """What comes of a device's nodes; `owned` are the real paths of its own ones."""
 
     nodes: tuple[Node, ...]
-    claims: tuple[str, ...]
+    owned: tuple[str, ...]
     problem: str
 
 
@@ -51,7 +52,7 @@ def hand_over(
     missing.
     """
     found: dict[str, Node] = {}
-    claims: list[str] = []
+    owned: list[str] = []
     problems: list[str] = []
     chosen, missing = choose(selector.nodes, nodes)
     if not selector.nodes:
@@ -66,14 +67,14 @@ def hand_over(
         host_path = _stable(look, node, entry, named=named)
         to = item.to or (escape(node.path) if node.path != host_path else "")
         found.setdefault(host_path, Node(host_path, to, item.permissions))
-        claims.append(entry.real)
+        owned.append(entry.real)
     for subsystem in missing:
         there = any(node.subsystem == subsystem for node in nodes)
         problem = f"it has {'too few' if there else 'no'} {subsystem} node{'s' * there}"
         problems.append(problem + (f": {hint}" if hint else ""))
     control = {_CONTROL[node.subsystem] for _, node in chosen if node.subsystem in _CONTROL}
     problems += _accompany(look, [*map(Companion, sorted(control)), *_with(selector)], found)
-    return Handed(tuple(found.values()), tuple(claims), next(iter(problems), ""))
+    return Handed(tuple(found.values()), tuple(owned), next(iter(problems), ""))
 
 
 def candidate(
@@ -95,9 +96,9 @@ def candidate(
         attributes=attributes,
         numa_nodes=tuple(sorted(numa)),
     )
-    # What it lacks somebody else may have: a GPU that was given to a virtual machine.
+    # One that lacks something leaves its folder to others, such as a GPU of a virtual machine.
     folders = () if problem else (one.path for one in hardware)
-    return Candidate(device, problem, (*handed.claims, *folders))
+    return Candidate(device, problem, (*handed.owned, *folders))
 
 
 def choose(
@@ -119,8 +120,7 @@ def choose(
 
 
 def _with(selector: Selector) -> Iterator[Companion]:
-    for one in selector.with_:
-        companion = Companion(one) if isinstance(one, str) else one
+    for companion in selector.companions:
         path = Template.parse(companion.path).render({})
         yield Companion(path, companion.to, companion.permissions, companion.optional)
 
@@ -157,7 +157,8 @@ def _stable(look: Look, node: sysfs.Node, entry: Entry, *, named: bool) -> str:
     for form in _FORMS if folder else ():
         if (form == "by-id" and not named) or not folder:
             continue
-        links = _links(look, f"{folder}/{form}").get(entry.real)
+        path = f"{folder}/{form}"
+        links = look.once(f"links {path}", partial(_links, look, path)).get(entry.real)
         if links:
             return min(links, key=natural_key)
     return node.path
@@ -165,19 +166,15 @@ def _stable(look: Look, node: sysfs.Node, entry: Entry, *, named: bool) -> str:
 
 def _links(look: Look, folder: str) -> dict[str, list[str]]:
     """The links in a folder, by the real path of the node that they lead to."""
-    key = f"links {folder}"
-    if key not in look.kept:
-        found: dict[str, list[str]] = {}
-        look.kept[key] = found
-        for path in _paths(look, folder):
-            try:
-                entry = look.entry(path)
-            except Unusable:  # a loop, or it dangles: udev is at work
-                continue
-            if entry.is_node and entry.by_link and path.isprintable():
-                found.setdefault(entry.real, []).append(path)
-    kept: dict[str, list[str]] = look.kept[key]
-    return kept
+    found: dict[str, list[str]] = {}
+    for path in _paths(look, folder):
+        try:
+            entry = look.entry(path)
+        except Unusable:  # a loop, or it dangles: udev is at work
+            continue
+        if entry.is_node and entry.by_link and path.isprintable():
+            found.setdefault(entry.real, []).append(path)
+    return found
 
 
 def _paths(look: Look, folder: str) -> list[str]:

@@ -45,7 +45,7 @@ def why_not(look: Look, hardware: Hardware, selector: Selector, found: Found) ->
     if why := differs(hardware, selector):
         return why
     for candidate in found.candidates:
-        if hardware.path in candidate.claims:
+        if hardware.path in candidate.owned:
             return candidate.problem or "only `nodes` with its subsystem hands it over"
     ids = set(_ids(look, hardware))
     return next((lost.reason for lost in found.lost if lost.what in ids), found.note)

@@ -116,26 +116,25 @@ def _unwanted(look: Look, path: str, pattern: PathPattern) -> str:
 
 def _candidate(look: Look, selector: Selector, path: str, captures: Mapping[str, str]) -> Candidate:
     nodes: dict[str, Node] = {}
-    claims: list[str] = []
+    owned: list[str] = []
     problem = ""
     for part in _parts(selector, path, captures):
         try:
             for entry, node in _nodes(look, part):
                 nodes.setdefault(node.host_path, node)
                 if part.path == path:
-                    claims.append(entry.real)
+                    owned.append(entry.real)
         except Unusable as why:
             if not part.optional:
                 problem = problem or f"{part.path} {why}"
     device = Device(device_of(path), tuple(nodes.values()), selector.replicas, captures, captures)
-    return Candidate(device, problem, tuple(claims))
+    return Candidate(device, problem, tuple(owned))
 
 
 def _parts(selector: Selector, path: str, captures: Mapping[str, str]) -> Iterator[Companion]:
     """The primary node and the companions alike, with paths in full."""
     yield Companion(path, selector.to, selector.permissions)
-    for with_ in selector.with_:
-        companion = Companion(with_) if isinstance(with_, str) else with_
+    for companion in selector.companions:
         where = Template.parse(companion.path).render(captures)
         yield Companion(where, companion.to, companion.permissions, companion.optional)
 

@@ -51,10 +51,7 @@ def functions(look: Look) -> list[Function]:
 
 def by_address(look: Look) -> dict[str, Function]:
     """The same by their names."""
-    if "pci" not in look.kept:
-        look.kept["pci"] = {one.name: one for one in functions(look)}
-    found: dict[str, Function] = look.kept["pci"]
-    return found
+    return look.once("pci", lambda: {one.name: one for one in functions(look)})
 
 
 def matching(look: Look, wanted: Pci) -> list[Function]:

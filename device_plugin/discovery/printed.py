@@ -17,8 +17,8 @@ from device_plugin.sdk import Device, Node
 _SHOWN = 200  # characters of what is wrong
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
-_Text = Annotated[str, Meta(max_length=256)]
-_Path = Annotated[str, Meta(pattern="^/", max_length=4096)]
+_Text = Annotated[str, Meta(max_length=described.LONGEST_TEXT)]
+_Path = Annotated[str, Meta(pattern="^/", max_length=described.LONGEST_PATH)]
 _Whole = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
 
@@ -52,22 +52,24 @@ class Listed(Struct, frozen=True, forbid_unknown_fields=True):
         str,
         Meta(
             min_length=1,
-            max_length=253,
+            max_length=described.LONGEST_ID,
             description="What makes it this one and no other, on each run the same.",
         ),
     ]
     nodes: Annotated[
-        tuple[ListedNode, ...], Meta(max_length=256, description="The primary one first.")
+        tuple[ListedNode, ...],
+        Meta(max_length=described.MOST_NODES, description="The primary one first."),
     ] = ()
     attributes: Annotated[
         dict[str, Value],
         Meta(
-            max_length=64, description="What it says about itself, for `where` and `{attribute}`."
+            max_length=described.MOST_ATTRIBUTES,
+            description="What it says about itself, for `where` and `{attribute}`.",
         ),
     ] = {}
     numa_nodes: Annotated[
-        tuple[Annotated[int, Meta(ge=0, le=1023)], ...],
-        Meta(max_length=64, description="None: not known."),
+        tuple[Annotated[int, Meta(ge=0, le=described.HIGHEST_NUMA)], ...],
+        Meta(max_length=described.MOST_NUMA, description="None: not known."),
     ] = ()
     health: Literal["Healthy", "Unhealthy"] = "Healthy"
     reason: Annotated[_Text, Meta(description="Why it is unhealthy.")] = ""
@@ -76,7 +78,7 @@ class Listed(Struct, frozen=True, forbid_unknown_fields=True):
 class Listing(Struct, frozen=True, forbid_unknown_fields=True):
     """What a program of the kind `exec` prints."""
 
-    devices: Annotated[tuple[Listed, ...], Meta(max_length=10_000)]
+    devices: Annotated[tuple[Listed, ...], Meta(max_length=described.MOST_DEVICES)]
 
 
 def decode(printed: bytes) -> tuple[Device, ...]:

@@ -50,11 +50,7 @@ def ask(run: Runner, before: Answer, stopping: int | None = None) -> Answer:
 
 def ask_now(look: Look, wanted: Exec) -> Answer:
     """Run a program, once a look: for whoever has no daemon that has run it."""
-    key = f"exec {wanted.command}"
-    if key not in look.kept:
-        look.kept[key] = ask(runner(wanted, look.host), Answer())
-    kept: Answer = look.kept[key]
-    return kept
+    return look.once(f"exec {wanted.command}", lambda: ask(runner(wanted, look.host), Answer()))
 
 
 def find(look: Look, selector: Selector, wanted: Exec, resource: str, answer: Answer) -> Found:

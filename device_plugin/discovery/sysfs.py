@@ -78,11 +78,7 @@ class Node(NamedTuple):
 
 def devices(look: Look, bus: str, kind: type[_Kind]) -> list[_Kind]:
     """Every device on a bus, in natural order; none where the kernel has no such bus."""
-    key = f"sysfs {bus}"
-    if key not in look.kept:
-        look.kept[key] = [kind(look, path) for path in _paths(look, bus)]
-    found: list[_Kind] = look.kept[key]
-    return found
+    return look.once(f"sysfs {bus}", lambda: [kind(look, path) for path in _paths(look, bus)])
 
 
 def nodes(device: Device) -> list[Node]:
@@ -92,9 +88,7 @@ def nodes(device: Device) -> list[Node]:
     sentence, where nodes cannot be looked up.
     """
     look = device.look
-    if "sysfs nodes" not in look.kept:
-        look.kept["sysfs nodes"] = _by_device(look)
-    found: dict[str, list[tuple[str, str]]] = look.kept["sysfs nodes"]
+    found = look.once("sysfs nodes", lambda: _by_device(look))
     below = [(path.removeprefix(device.path), n) for path, n in found.get(device.path, ())]
     below.sort(key=lambda one: [natural_key(name) for name in one[0].split("/")])
     made = (_node(Device(look, device.path + path), number) for path, number in below)
@@ -127,16 +121,16 @@ def _is_interface(path: str) -> bool:
 
 def _paths(look: Look, bus: str) -> list[str]:
     """The folders of all that is on a bus, in natural order."""
-    key = f"sysfs paths {bus}"
-    if key not in look.kept:
+
+    def read() -> list[str]:
         try:
             links = _links(look, f"/sys/bus/{bus}/devices")
         except Unusable:  # the kernel has no such bus
-            links = []
+            return []
         links.sort(key=lambda link: natural_key(link[0]))
-        look.kept[key] = [path for _, path in links]
-    found: list[str] = look.kept[key]
-    return found
+        return [path for _, path in links]
+
+    return look.once(f"sysfs paths {bus}", read)
 
 
 def _links(look: Look, folder: str) -> list[tuple[str, str]]:

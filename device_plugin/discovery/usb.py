@@ -109,10 +109,7 @@ def _matches(look: Look, selector: Selector, asked: Mapping[str, str]) -> Iterat
 
 def known(look: Look) -> list[Known]:
     """Every USB device, hubs among them."""
-    if "usb" not in look.kept:
-        look.kept["usb"] = list(_known(look))
-    found: list[Known] = look.kept["usb"]
-    return found
+    return look.once("usb", lambda: list(_known(look)))
 
 
 def _known(look: Look) -> Iterator[Known]:

@@ -76,7 +76,7 @@ class Claims:
 
     @property
     def problem(self) -> str:
-        """What keeps containers from their devices, or Pods from their end."""
+        """Why containers do not get their devices, or Pods do not end."""
         kept = [*self._kept.values()][:1]
         problems = (self._why_closed(self._forgotten()), self._others(), self._outdated, *kept)
         return "; ".join(problem for problem in problems if problem)

@@ -29,7 +29,7 @@ def extras(chosen: Iterable[Chosen], layers: Iterable[Container], host: Host) ->
     """
     shares = _shares(chosen)
     found = Grant()
-    for container, its in shares:  # what two resources say, the first one says
+    for container, its in shares:  # where two resources differ, the first one counts
         found = _over(found, _grant(container, its, host))
     every = [share for _, its in shares for share in its]
     for layer in layers:

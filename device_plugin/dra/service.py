@@ -194,7 +194,7 @@ class Service(threading.Thread):
         return self._judge(self._sockets, now)
 
     def _judge(self, sockets: _Sockets, now: float) -> float | None:
-        """Say how the registration stands; nobody need read of a kubelet that takes its second."""
+        """Say how the registration stands; a kubelet that takes a second to look is no news."""
         registration = sockets.registration
         if registration.registered:
             self._say("")

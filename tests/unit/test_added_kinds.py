@@ -295,7 +295,7 @@ class TestDevices:
             "numa": 1,
         }
         assert (device.replicas, candidate.problem) == (2, "")
-        assert candidate.claims == ("/dev/a", "/sys/devices/pci0000:3a/0000:3b:00.0")
+        assert candidate.owned == ("/dev/a", "/sys/devices/pci0000:3a/0000:3b:00.0")
 
     @pytest.mark.parametrize(
         ("device", "problem"),

@@ -69,7 +69,7 @@ class TestDevices:
         )
         device = candidate.device
         assert candidate.problem == ""
-        assert candidate.claims == ("/dev/a",)
+        assert candidate.owned == ("/dev/a",)
         assert device.id.startswith("a-1-")
         assert device.nodes == (Node("/dev/a", "/dev/{{x}}", "r"), Node("/dev/b"))
         assert device.replicas == 3

@@ -30,7 +30,7 @@ def test_every_node_below_counts_in_natural_order(tree):
     tree.file("/dev/snd/README")
     tree.folder("/dev/snd/empty")
     assert below(tree) == ["by/path/x", "pcm2", "pcm10", "seq"]
-    assert found(tree).claims == tuple(f"/dev/snd/{name}" for name in below(tree))
+    assert found(tree).owned == tuple(f"/dev/snd/{name}" for name in below(tree))
     assert found(tree).device.id == "snd"
 
 
@@ -47,7 +47,7 @@ def test_a_link_counts_only_where_it_leads_out(tree):
     tree.link("/dev/snd/gone", "nothing")
     tree.link("/dev/snd/loop", "loop")
     assert below(tree) == ["dsp", "seq"]
-    assert found(tree).claims == ("/dev/dsp", "/dev/snd/seq")
+    assert found(tree).owned == ("/dev/dsp", "/dev/snd/seq")
 
 
 def test_folders_behind_links_are_not_walked(tree):
@@ -64,7 +64,7 @@ def test_a_folder_reached_by_a_link_has_the_same_nodes(tree):
     tree.link("/dev/snd/to-seq", "seq")
     tree.link("/dev/sound", "snd")
     assert below(tree, "/dev/sound") == below(tree) == ["deep/er/x", "seq"]
-    assert found(tree, "/dev/sound").claims == found(tree).claims
+    assert found(tree, "/dev/sound").owned == found(tree).owned
 
 
 @pytest.mark.parametrize("name", ["", "file", "deep/er"])

@@ -42,7 +42,7 @@ def test_a_path_in_full_is_one_device(tree):
     assert found.device.id == "fuse"
     assert found.device.replicas == 3
     assert found.device.nodes == (Node("/dev/fuse", "", "r"),)
-    assert found.claims == ("/dev/fuse",)
+    assert found.owned == ("/dev/fuse",)
 
 
 def test_nothing_there_is_a_note_and_no_candidate(tree):
@@ -129,7 +129,7 @@ def test_a_link_is_the_device_and_its_end_is_claimed(tree):
     tree.link("/dev/serial/by-id/usb-A_1-if00", "../../ttyUSB3")
     (found,) = find(tree, "/dev/serial/by-id/usb-A_*").candidates
     assert found.device.nodes == (Node("/dev/serial/by-id/usb-A_1-if00"),)
-    assert found.claims == ("/dev/ttyUSB3",)
+    assert found.owned == ("/dev/ttyUSB3",)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_companions_share_the_captures_and_come_behind(tree):
         )
         for card in (0, 1)
     ]
-    assert [candidate.claims for candidate in found] == [
+    assert [candidate.owned for candidate in found] == [
         ("/dev/snd/controlC0",),
         ("/dev/snd/controlC1",),
     ]
@@ -226,5 +226,5 @@ def test_real_nodes_are_found_where_they_are(tmp_path):
     (tmp_path / "link").symlink_to("/dev/null")
     (tmp_path / "zero").symlink_to("/dev/zero")
     found = discovery.find(Host().look(), Selector(path=f"{tmp_path}/*")).candidates
-    assert [candidate.claims for candidate in found] == [("/dev/null",), ("/dev/zero",)]
+    assert [candidate.owned for candidate in found] == [("/dev/null",), ("/dev/zero",)]
     assert not any(candidate.problem for candidate in found)

@@ -163,7 +163,7 @@ def test_gpus(boot, find, paths, vendor, expected):
 
 def test_control_nodes_belong_to_no_device(boot, find):
     first, second = find(boot(CARDS), "gpu: {vendor: amd}").candidates
-    assert not set(first.claims) & set(second.claims)
+    assert not set(first.owned) & set(second.owned)
 
 
 def test_what_a_gpu_selector_says_goes_instead_and_on_top(boot, find, paths):

@@ -170,7 +170,7 @@ def test_permissions_and_companions(boot, find):
         ("/dev/fuse", "", "rw"),
         ("/dev/null", "/dev/n", "rw"),
     ]
-    assert not {"/dev/fuse", "/dev/null"} & set(one.claims)
+    assert not {"/dev/fuse", "/dev/null"} & set(one.owned)
     (one,) = find(boot(COMPOSITE), 'usb: {vendor: "046d"}, with: [/dev/nothing]').candidates
     assert one.problem == "/dev/nothing does not exist"
 

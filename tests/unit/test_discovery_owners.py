@@ -139,7 +139,7 @@ def test_virtual_devices_are_numbered_and_have_their_attributes(tree):
         "memory": Quantity.parse("8Gi"),
     }
     assert not device.nodes
-    assert not any(c.claims for c in found.candidates)
+    assert not any(c.owned for c in found.candidates)
 
 
 def test_virtual_devices_of_resources_that_read_alike_differ(tree):
