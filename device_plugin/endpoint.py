@@ -10,17 +10,15 @@ import hashlib
 import os
 import re
 import secrets
-import socket
 import stat
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import quote
-
-import grpc
 
 from device_plugin._api.deviceplugin.v1beta1 import deviceplugin_pb2_grpc as pb_grpc
+from device_plugin.listener import PATH_LIMIT, Listener, identity, is_dead, refusal
 from device_plugin.plugin import MAX_STREAMS, Plugin
 
 _T = TypeVar("_T")
@@ -28,15 +26,12 @@ _T = TypeVar("_T")
 KUBELET_SOCKET = "kubelet.sock"
 PREFIX = "py-device-plugin-"
 SUFFIX = ".sock"
-PATH_LIMIT = 107  # bytes of a unix socket's path, unix(7)
 _TOKEN_BYTES = 4
 _DIGEST = 6  # characters that tell resources with the same readable part apart
 _READABLE = 30  # characters of the resource's name that help a reader of the folder
 _CALLS = 4  # threads beside those that streams hold
 _MAX_RPCS = 64  # served and waiting; more are turned away
 _GRACE = 0.3  # seconds for calls in flight when a server stops
-
-Identity = tuple[int, int, int]
 
 
 def socket_name(folder: Path, resource: str) -> str:
@@ -58,29 +53,9 @@ def _stem(folder: Path, resource: str) -> str:
     return f"{PREFIX}{readable[: min(room, _READABLE)]}-{digest}-"
 
 
-def identity(path: Path) -> Identity | None:
-    """What tells a socket from its successor at the same path; None where there is none.
-
-    Inode numbers are reused at once on some file systems, hence the time; not the inode's change
-    time, which a mere chmod or relabelling moves.
-    """
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    if not stat.S_ISSOCK(status.st_mode):
-        return None
-    return status.st_dev, status.st_ino, status.st_mtime_ns
-
-
-def target(path: Path) -> str:
-    """A socket as gRPC names it: a URI, so that a path with `%`, `#` or `?` must be quoted."""
-    return f"unix:{quote(os.fspath(path))}"
-
-
 def why_unreachable(path: Path) -> str:
     """What a plain connection says; gRPC calls everything unavailable."""
-    match _connect(path):
+    match refusal(path):
         case None:
             return "it took the call but did not answer: is a kubelet there?"
         case PermissionError():
@@ -97,22 +72,6 @@ def remove_leftovers(folder: Path) -> list[str]:
                 path.unlink()
                 removed.append(path.name)
     return removed
-
-
-def is_dead(path: Path) -> bool:
-    """Whether nobody listens on the socket; one that is about to be listened on is dead too."""
-    return isinstance(_connect(path), ConnectionRefusedError)
-
-
-def _connect(path: Path) -> OSError | None:
-    """Try a plain connection; returns why there is none."""
-    with socket.socket(socket.AF_UNIX) as probe:
-        probe.settimeout(1)
-        try:
-            probe.connect(os.fspath(path))
-        except OSError as error:
-            return error
-    return None
 
 
 class _Threads(ThreadPoolExecutor):
@@ -136,51 +95,46 @@ class _Threads(ThreadPoolExecutor):
 
 
 class Endpoint:
-    """A gRPC server on a socket of its own, serving from construction to `stop`."""
+    """A plugin's server on a socket of its own, serving from construction to `stop`."""
 
     def __init__(self, folder: Path, plugin: Plugin) -> None:
         """Raises OSError, with what to do, where no socket can be made."""
         self.plugin = plugin
         self.spent = False  # once a Register call has named it
         self.name = socket_name(folder, plugin.resource)
-        self._path = folder / self.name
         if not os.access(folder, os.W_OK | os.X_OK):
             raise OSError(_unusable(folder))
         self._threads = _Threads(MAX_STREAMS + _CALLS, thread_name_prefix=plugin.resource)
-        self._server = grpc.server(self._threads, maximum_concurrent_rpcs=_MAX_RPCS)
-        pb_grpc.add_DevicePluginServicer_to_server(plugin, self._server)
-        try:
-            self._server.add_insecure_port(target(self._path))
-        except RuntimeError as error:
-            raise OSError(f"cannot listen on {self._path}: {error}") from None
-        self._server.start()
-        self._identity = identity(self._path)
+        add = partial(pb_grpc.add_DevicePluginServicer_to_server, plugin)
+        self._listener = Listener(folder / self.name, add, self._threads, _MAX_RPCS)
 
     @property
-    def is_listening(self) -> bool:
+    def is_there(self) -> bool:
         """Whether the socket file is still there and still ours."""
-        return self._identity is not None and identity(self._path) == self._identity
+        return self._listener.is_there
 
     def successors(self) -> list[Path]:
         """The sockets that were made for the same resource after this one, by other processes."""
-        if self._identity is None:
+        if self._listener.identity is None:
             return []
-        _, _, made = self._identity
+        _, _, made = self._listener.identity
         return [path for path in self._alike() if (theirs := identity(path)) and theirs[2] > made]
 
     def rivals(self) -> list[Path]:
         """The sockets of other processes for the same resource, at which somebody answers."""
-        return [path for path in self._alike() if path != self._path and _connect(path) is None]
+        return [
+            path for path in self._alike() if path != self._listener.path and refusal(path) is None
+        ]
 
     def _alike(self) -> Iterator[Path]:
-        folder = self._path.parent
+        folder = self._listener.path.parent
         return folder.glob(f"{_stem(folder, self.plugin.resource)}*{SUFFIX}")
 
     def stop(self) -> None:
         """End the streams, see their RPCs finish, then close and remove the socket."""
         self.plugin.end_streams()
         self.plugin.wait_for_streams(_GRACE)
-        self._server.stop(_GRACE).wait()
+        self._listener.stop(_GRACE)
         self._threads.shutdown(wait=False)
 
 

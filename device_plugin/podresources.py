@@ -5,18 +5,17 @@ so the kubelet is asked again and again, and no faster than the audit.
 """
 
 import math
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from urllib.parse import quote
 
 import grpc
 import msgspec
 from google.protobuf.message import DecodeError
 
 from device_plugin._api.podresources.v1 import podresources_pb2 as pb
+from device_plugin.listener import TO_A_KUBELET, target
 
 SOCKET = "pod-resources/kubelet.sock"  # below the kubelet's root folder
 _DEADLINE = 10.0  # seconds; a kubelet with many Pods takes its time
@@ -55,14 +54,8 @@ def ask(socket: Path, timeout: float = _DEADLINE) -> Holdings:
     if not socket.exists():
         raise Unavailable(f"no socket at {socket}: is the kubelet's pod-resources folder mounted?")
     asked = time.monotonic()
-    channel = grpc.insecure_channel(
-        f"unix:{quote(os.fspath(socket))}",
-        options=[
-            ("grpc.max_receive_message_length", _RECEIVE_LIMIT),
-            ("grpc.use_local_subchannel_pool", 1),  # nothing of an earlier kubelet's connection
-            ("grpc.enable_retries", 0),
-        ],
-    )
+    limit = ("grpc.max_receive_message_length", _RECEIVE_LIMIT)
+    channel = grpc.insecure_channel(target(socket), (*TO_A_KUBELET, limit))
     try:
         listed = _call(channel, "List", timeout)
         allocatable = _call(channel, "GetAllocatableResources", timeout)

@@ -18,15 +18,8 @@ import structlog
 from device_plugin import backoff
 from device_plugin._api.deviceplugin.v1beta1 import deviceplugin_pb2 as pb
 from device_plugin._api.deviceplugin.v1beta1 import deviceplugin_pb2_grpc as pb_grpc
-from device_plugin.endpoint import (
-    KUBELET_SOCKET,
-    Endpoint,
-    Identity,
-    identity,
-    is_dead,
-    target,
-    why_unreachable,
-)
+from device_plugin.endpoint import KUBELET_SOCKET, Endpoint, why_unreachable
+from device_plugin.listener import TO_A_KUBELET, Identity, identity, is_dead, target
 from device_plugin.metrics import Metrics
 from device_plugin.plugin import OPTIONS, Plugin
 
@@ -166,7 +159,7 @@ class Server(threading.Thread):
 
     def _serve(self, kubelet: Identity | None, now: float) -> float:
         """Listen on a socket of ours; returns 0, or seconds until that may be tried again."""
-        if self._endpoint is not None and not self._endpoint.is_listening:
+        if self._endpoint is not None and not self._endpoint.is_there:
             self._lose_socket(self._endpoint, kubelet, now)
         if self._endpoint is None and now >= self._serve_at:
             try:
@@ -258,11 +251,7 @@ class Server(threading.Thread):
         if identity(self._kubelet_socket) != kubelet:
             return 0  # it has come meanwhile: a call to it must not count as one to its predecessor
         self._endpoint.spent = True
-        channel = grpc.insecure_channel(
-            target(self._kubelet_socket),
-            # Nothing of an earlier kubelet's connection may slow this one down.
-            options=[("grpc.use_local_subchannel_pool", 1), ("grpc.enable_retries", 0)],
-        )
+        channel = grpc.insecure_channel(target(self._kubelet_socket), TO_A_KUBELET)
         request = pb.RegisterRequest(
             version=VERSION,
             endpoint=self._endpoint.name,

@@ -19,7 +19,7 @@ from device_plugin.dra.claims import Claims
 from device_plugin.dra.health import MAX_STREAMS, Health, report
 from device_plugin.dra.offer import Offer
 from device_plugin.dra.servicers import Registration, add_claims, add_health
-from device_plugin.dra.sockets import Folders, Listener
+from device_plugin.dra.sockets import Folders, listen
 
 # Calls for claims at once, a thread each. More than a kubelet has Pods: those to prepare may all
 # wait for the API server (claims.py lets few of them ask), and none to unprepare is refused then.
@@ -48,9 +48,9 @@ class _Sockets:
         serving, registering = folders.new()
         self.made = time.monotonic()
         self.registration = register(str(serving))
-        self._serving = Listener(serving, add, MAX_STREAMS + _CALLS)
+        self._serving = listen(serving, add, MAX_STREAMS + _CALLS)
         try:
-            self._registering = Listener(registering, self.registration.add, _REGISTRATION_CALLS)
+            self._registering = listen(registering, self.registration.add, _REGISTRATION_CALLS)
         except OSError:
             self._serving.stop(0)
             raise

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import grpc
 
-from device_plugin.endpoint import PATH_LIMIT, identity, is_dead, target
+from device_plugin.listener import PATH_LIMIT, Listener, is_dead
 
 PLUGINS, REGISTRY = "plugins", "plugins_registry"
 _EIGHT = "[0-9a-f]{8}"
@@ -100,32 +100,8 @@ class _Threads(Executor):
         return future
 
 
-class Listener:
-    """A gRPC server on a socket of its own, serving from construction to `stop`."""
-
-    def __init__(self, path: Path, add: Add, calls: int) -> None:
-        """Take so many calls at once. Raises OSError where no socket can be made."""
-        if (over := len(os.fsencode(path)) - PATH_LIMIT) > 0:
-            raise OSError(f"{path} is {over} bytes too long for a unix socket: shorten dra.driver")
-        self.path = path
-        threads: Any = _Threads()  # more than a pool of them is not asked for
-        self._server = grpc.server(threads, maximum_concurrent_rpcs=calls)
-        add(self._server)
-        try:
-            self._server.add_insecure_port(target(path))
-        except RuntimeError as error:
-            raise OSError(f"cannot listen on {path}: {error}") from None
-        self._server.start()
-        self._identity = identity(path)
-
-    @property
-    def is_there(self) -> bool:
-        """Whether the socket file is still there and still ours."""
-        return self._identity is not None and identity(self.path) == self._identity
-
-    def stop(self, grace: float) -> None:
-        """Take no more calls, give those in flight so many seconds, remove the socket."""
-        if self.is_there:
-            with contextlib.suppress(OSError):  # gone meanwhile
-                self.path.unlink()
-        self._server.stop(grace).wait()
+def listen(path: Path, add: Add, calls: int) -> Listener:
+    """Serve so many calls at once, each on a thread of its own. Raises OSError."""
+    if (over := len(os.fsencode(path)) - PATH_LIMIT) > 0:
+        raise OSError(f"{path} is {over} bytes too long for a unix socket: shorten dra.driver")
+    return Listener(path, add, _Threads(), calls)

@@ -15,14 +15,8 @@ import pytest
 from device_plugin import endpoint
 from device_plugin._api.deviceplugin.v1beta1 import deviceplugin_pb2 as pb
 from device_plugin._api.deviceplugin.v1beta1 import deviceplugin_pb2_grpc as pb_grpc
-from device_plugin.endpoint import (
-    PREFIX,
-    Endpoint,
-    identity,
-    is_dead,
-    remove_leftovers,
-    socket_name,
-)
+from device_plugin.endpoint import PREFIX, Endpoint, remove_leftovers, socket_name
+from device_plugin.listener import identity, is_dead
 from device_plugin.plugin import Plugin
 
 KUBELETS = Path("/var/lib/kubelet/device-plugins")
