@@ -5,17 +5,17 @@ was handed out must stay what it was: a plain path that means another device by 
 container that never asked for it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from device_plugin.allocation import Grant, Refused, Share
 from device_plugin.device import Candidate, Device
 from device_plugin.host import Host, Look, Unusable
-from device_plugin.state import HandedOut, Numbers
+from device_plugin.state import HandedOut, Observed, Own
 
 
-def check_nodes(host: Host, resource: str, shares: Iterable[Share]) -> list[tuple[Device, Numbers]]:
+def check_nodes(host: Host, resource: str, shares: Iterable[Share]) -> list[Observed]:
     """See that a runtime would find every node of a container's devices.
 
     Returns their numbers as they are now, without those of links: a link is followed anew whenever
@@ -25,26 +25,35 @@ def check_nodes(host: Host, resource: str, shares: Iterable[Share]) -> list[tupl
     found = []
     for device in {share.device.id: share.device for share in shares}.values():
         try:
-            found.append((device, _node_numbers(host, device)))
+            found.append(_observed(host, device))
         except Unusable as why:
             raise Refused(f"device {device.id} of {resource}: {why}") from None
     return found
 
 
-def _node_numbers(host: Host, device: Device) -> Numbers:
-    found = {}
+def _observed(host: Host, device: Device) -> Observed:
+    numbers, own = {}, ("", 0)
     for path in (node.host_path for node in device.nodes):
-        number = host.node_number(path)  # nearly always enough, and Allocate is in a hurry
+        real = path
+        number, inode = host.node(path)  # nearly always enough, and Allocate is in a hurry
         if number:
-            found[path] = number
-            continue
-        try:
-            entry = host.look().entry(path)
-        except Unusable as why:
-            raise Unusable(f"{path} {why}") from None
-        if not entry.is_node:
-            raise Unusable(f"{path} is {entry.kind}, not a device node")
-    return found
+            numbers[path] = number
+        else:
+            real = _real(host, path)
+            number, inode = host.node(real)
+        own = own if own[0] else (real, inode)
+    return Observed(device, numbers, own)
+
+
+def _real(host: Host, path: str) -> str:
+    """Where a node is to which links lead. Raises Unusable."""
+    try:
+        entry = host.look().entry(path)
+    except Unusable as why:
+        raise Unusable(f"{path} {why}") from None
+    if not entry.is_node:
+        raise Unusable(f"{path} is {entry.kind}, not a device node")
+    return entry.real
 
 
 def check_mounts(host: Host, resource: str, grant: Grant) -> None:
@@ -59,6 +68,20 @@ def check_mounts(host: Host, resource: str, grant: Grant) -> None:
                 look.entry(mount.host_path)
             except Unusable as why:
                 raise Refused(f"mount {mount.host_path} of {resource} {why}") from None
+
+
+def check_held(look: Look, candidate: Candidate, owners: Mapping[Own, str]) -> Candidate:
+    """Fail a device that a container has under another ID, by an earlier config for instance.
+
+    owners: the device that each node was when a container got it. Only a node that was there all
+    the time is meant: one that went and came back may be another device's.
+    """
+    for path in candidate.owned if owners else ():
+        owner = owners.get((path, look.host.node(path)[1]), candidate.device.id)
+        if owner != candidate.device.id:
+            problem = candidate.problem or f"a container holds it as {owner}"
+            return msgspec.structs.replace(candidate, problem=problem)
+    return candidate
 
 
 def check_moved(look: Look, candidate: Candidate, handed_out: HandedOut) -> Candidate:

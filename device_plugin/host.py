@@ -85,12 +85,17 @@ class Host:
         """Whether absence here means absence on the host: under a root only /dev and /sys are."""
         return not self._root or path.startswith(("/dev/", "/sys/"))
 
-    def node_number(self, path: str) -> str:
-        """The number of the device node that stands at `path` itself; empty for all else."""
+    def node(self, path: str) -> tuple[str, int]:
+        """Number and inode of the device node that stands at `path` itself; ("", 0) for all else.
+
+        A node that went and came back has another inode (devtmpfs), if maybe the same number.
+        """
         try:
-            return _number(os.lstat(self._root + path))
+            status = os.lstat(self._root + path)
         except OSError:
-            return ""
+            return "", 0
+        number = _number(status)
+        return (number, status.st_ino) if number else ("", 0)
 
     def look(self) -> "Look":
         return Look(self)

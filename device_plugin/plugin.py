@@ -23,7 +23,7 @@ from device_plugin.host import Host
 from device_plugin.inventory import Inventory
 from device_plugin.listing import CLAIMED, Snapshot
 from device_plugin.metrics import Metrics
-from device_plugin.state import HandedOut
+from device_plugin.state import HandedOut, Observed
 
 OPTIONS = pb.DevicePluginOptions(get_preferred_allocation_available=True)
 MAX_NAMED = 20  # IDs in a log line
@@ -165,13 +165,13 @@ class Plugin(pb_grpc.DevicePluginServicer):
         except Unknown as why:
             self._suspect(why.id)
             raise
-        numbers = check_nodes(self._host, self.resource, shares)
+        observed = check_nodes(self._host, self.resource, shares)
         grant = allocation.grant(resource, shares, self._host.local)
         check_mounts(self._host, self.resource, grant)
         if grant.cdi:  # names are looked up anew, as links are: no number was handed out
-            numbers = [(device, {}) for device, _ in numbers]
+            observed = [Observed(one.device, own=one.own) for one in observed]
         try:
-            self._handed_out.remember(self.resource, numbers)
+            self._handed_out.remember(self.resource, observed)
         except OSError as error:
             self._log.error("cannot remember what was handed out", error=str(error))
         self._check_again(snapshot, ids, shares)

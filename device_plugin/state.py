@@ -22,6 +22,15 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _COMPACT = 1 << 20  # bytes after which the journal is written anew
 
 Numbers = Mapping[str, str]  # "c 188:0" by host path
+Own = tuple[str, int]  # real path and inode of a device's primary node
+
+
+class Observed(msgspec.Struct, frozen=True):
+    """A device, and its nodes as they were found."""
+
+    device: Device
+    numbers: Numbers = {}
+    own: Own = ("", 0)
 
 
 class Handed(msgspec.Struct, frozen=True, array_like=True):
@@ -32,6 +41,7 @@ class Handed(msgspec.Struct, frozen=True, array_like=True):
     replicas: int = 1
     numbers: Numbers = {}
     numa_nodes: tuple[int, ...] = ()
+    own: Own = ("", 0)
 
     @property
     def ids(self) -> list[str]:
@@ -71,25 +81,33 @@ class HandedOut:
         handed = self._handed.get(device)
         return handed.numbers if handed else None
 
+    @property
+    def owners(self) -> dict[Own, str]:
+        """The device that each primary node was, as it was handed out."""
+        return {one.own: one.id for one in list(self._handed.values()) if one.own[0]}
+
     def of(self, resource: str) -> list[Handed]:
         return [one for one in list(self._handed.values()) if one.resource == resource]
 
-    def remember(self, resource: str, handed: Iterable[tuple[Device, Numbers]]) -> None:
+    def remember(self, resource: str, handed: Iterable[Observed]) -> None:
         """Note what containers are given now.
 
         Raises OSError where it cannot be kept; it then holds until this process ends.
         """
         with self._lock:
-            now = [self._renewed(device, resource, numbers) for device, numbers in handed]
+            now = [self._renewed(resource, one) for one in handed]
             news = [one for one in now if self._handed.get(one.id) != one]
             self._handed.update((one.id, one) for one in now)
         self._append(news)
 
-    def _renewed(self, device: Device, resource: str, numbers: Numbers) -> Handed:
+    def _renewed(self, resource: str, observed: Observed) -> Handed:
         """With as many replicas as there ever were: containers may hold the last of them."""
+        device = observed.device
         old = self._handed.get(device.id)
         replicas = max(device.replicas, old.replicas if old is not None else 0)
-        return Handed(device.id, resource, replicas, numbers, device.numa_nodes)
+        return Handed(
+            device.id, resource, replicas, observed.numbers, device.numa_nodes, observed.own
+        )
 
     def forget(self, free: Iterable[Handed]) -> None:
         """Note that nobody holds these; one that was handed out anew meanwhile stays.

@@ -18,14 +18,14 @@ from device_plugin.config import Config
 from device_plugin.device import ID_LIMIT, Candidate, split_replica
 from device_plugin.discovery import Discovered, discover
 from device_plugin.discovery.program import Answers
-from device_plugin.health import check_moved
+from device_plugin.health import check_held, check_moved
 from device_plugin.host import Host, Look
 from device_plugin.inventory import Inventory
 from device_plugin.listing import Change, Listed, Update, merge
 from device_plugin.metrics import Metrics
 from device_plugin.podresources import Holdings
 from device_plugin.release import Releases
-from device_plugin.state import Disabled, HandedOut
+from device_plugin.state import Disabled, HandedOut, Own
 
 _MAX_NAMED = 20  # devices or notes in one go
 _MAX_HELD = 20_000  # IDs of one resource that the kubelet's word is taken for
@@ -37,7 +37,8 @@ _log = structlog.get_logger()
 class _Seen(msgspec.Struct, frozen=True):
     """What one look came to, by resource, and who has which device.
 
-    holders: the resource through which a container has it; claimed: that of a claim.
+    holders: the resource through which a container has it; claimed: that of a claim. owners: as
+    which device a container got a node.
     """
 
     look: Look
@@ -45,6 +46,7 @@ class _Seen(msgspec.Struct, frozen=True):
     found_before: Mapping[str, Discovered]  # by the config that this one replaces
     holders: Mapping[str, str] = {}
     claimed: Mapping[str, str] = {}
+    owners: Mapping[Own, str] = {}
 
     def dropped(self, resource: str) -> set[str]:
         """The devices that are not found because the config has them no more."""
@@ -113,7 +115,8 @@ class Upkeep:
         seen = _Seen(look, found, found_before)
         for name in moving:
             self._guarded(name, partial(self._replace, name, seen, by_claims, by_cdi=False))
-        seen = _Seen(look, found, found_before, self._holders(config), self._claimed())
+        holders, owners = self._holders(config), self._handed_out.owners
+        seen = _Seen(look, found, found_before, holders, self._claimed(), owners)
         for name in by_claims:
             self._guarded(name, partial(self._offer, name, seen, config.removed_grace))
         for name in dict.fromkeys((*found, *ours)):
@@ -134,14 +137,7 @@ class Upkeep:
     ) -> None:
         """Tell the kubelet of a resource; one that claims may have is dropped from its lists."""
         discovered = Discovered() if name in by_claims else seen.found.get(name) or Discovered()
-        candidates = [
-            check_moved(
-                seen.look,
-                _free(unclaimed(c, seen.claimed), seen.holders.get(c.device.id, name), name),
-                self._handed_out,
-            )
-            for c in discovered.candidates
-        ]
+        candidates = [self._checked(name, seen, c) for c in discovered.candidates]
         held, disabled = self._held(name), self._disabled.reasons
         if name in by_claims or name not in seen.found:
             dropped = {one.device.id for one in self._inventory.snapshot(name).devices}
@@ -163,13 +159,20 @@ class Upkeep:
         self._metrics.discovery_failed(name, len(discovered.failures))
         self._report(name, discovered.notes, update)
 
+    def _checked(self, name: str, seen: "_Seen", candidate: Candidate) -> Candidate:
+        """A candidate for the kubelet's list, and whether somebody has it, or has what it was."""
+        candidate = unclaimed(candidate, seen.claimed)
+        candidate = _free(candidate, seen.holders.get(candidate.device.id, name), name)
+        candidate = check_held(seen.look, candidate, seen.owners)
+        return check_moved(seen.look, candidate, self._handed_out)
+
     def _offer(self, name: str, seen: "_Seen", grace: float) -> None:
         """Offer a resource to claims."""
         discovered = seen.found[name]
         update = offer(
             self._claimable,
             name,
-            discovered.candidates,
+            [check_held(seen.look, one, seen.owners) for one in discovered.candidates],
             holders=seen.holders,
             claimed=seen.claimed,
             dropped=seen.dropped(name),

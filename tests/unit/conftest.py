@@ -67,7 +67,8 @@ class _Kernel:
         if not (stat.S_ISREG(status.st_mode) and status.st_mode & stat.S_ISVTX):
             return status
         number = os.makedev(_MAJOR, status.st_size)
-        return SimpleNamespace(st_mode=stat.S_IFCHR | 0o600, st_rdev=number)
+        mode = stat.S_IFCHR | 0o600
+        return SimpleNamespace(st_mode=mode, st_rdev=number, st_ino=status.st_ino)
 
 
 @pytest.fixture

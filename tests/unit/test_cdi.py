@@ -25,7 +25,7 @@ from device_plugin.metrics import Metrics
 from device_plugin.plugin import grant_message
 from device_plugin.podresources import Holdings
 from device_plugin.release import Releases
-from device_plugin.state import Disabled, HandedOut
+from device_plugin.state import Disabled, HandedOut, Observed
 from device_plugin.upkeep import Upkeep
 
 R, S = "example.com/r", "example.com/s"
@@ -497,7 +497,7 @@ class Keeper:
 
     def hand_out(self, id_):
         device = self.inventory.snapshot(R).by_id[id_].device
-        self.handed_out.remember(R, [(device, {})])
+        self.handed_out.remember(R, [Observed(device)])
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from device_plugin.allocation import Refused, Share
 from device_plugin.device import Candidate, Device, Node
 from device_plugin.health import check_moved, check_nodes
-from device_plugin.state import HandedOut
+from device_plugin.state import HandedOut, Observed
 
 FILE = "handed-out.jsonl"
 
@@ -31,7 +31,7 @@ def opened(tmp_path):
 
 
 def note(journal, handed, resource="example.com/x"):
-    journal.remember(resource, [(Device(id_), numbers) for id_, numbers in handed.items()])
+    journal.remember(resource, [Observed(Device(id_), numbers) for id_, numbers in handed.items()])
 
 
 def remembered(journal, *ids):
@@ -49,7 +49,7 @@ def test_what_was_handed_out_survives_the_process(opened):
 
 def test_all_ids_of_a_device_are_known_by_resource(opened):
     journal = opened()
-    journal.remember("example.com/x", [(Device("a", replicas=3), {}), (Device("b"), {})])
+    journal.remember("example.com/x", [Observed(Device("a", replicas=3)), Observed(Device("b"))])
     note(journal, {"c": {}}, resource="example.com/y")
     for one in (journal, opened()):
         assert [h.ids for h in one.of("example.com/x")] == [["a", "a-r1", "a-r2"], ["b"]]
@@ -58,8 +58,8 @@ def test_all_ids_of_a_device_are_known_by_resource(opened):
 
 def test_replicas_that_were_handed_out_once_are_not_lost_with_fewer(opened):
     journal = opened()
-    journal.remember("example.com/x", [(Device("a", replicas=3), {})])
-    journal.remember("example.com/x", [(Device("a", replicas=1), {})])
+    journal.remember("example.com/x", [Observed(Device("a", replicas=3))])
+    journal.remember("example.com/x", [Observed(Device("a", replicas=1))])
     for one in (journal, opened()):
         assert [h.ids for h in one.of("example.com/x")] == [["a", "a-r1", "a-r2"]]
 
@@ -268,7 +268,8 @@ def test_numbers_are_of_the_nodes_that_no_link_leads_to(tree):
     device = Device("x", (Node("/dev/a"), Node("/dev/by-id/b")))
     virtual = Device("virtual")
     shares = [Share(one.id, one, 0) for one in (device, device, virtual)]
-    expected = [(device, {"/dev/a": "c 188:1"}), (virtual, {})]
+    inode = os.stat(tree.at("/dev/a")).st_ino
+    expected = [Observed(device, {"/dev/a": "c 188:1"}, ("/dev/a", inode)), Observed(virtual)]
     assert check_nodes(tree.host, "example.com/x", shares) == expected
 
 

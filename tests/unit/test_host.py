@@ -256,6 +256,6 @@ def test_the_number_of_a_node_that_stands_at_a_path_itself(tree):
     tree.node("/dev/node", 5)
     tree.link("/dev/link", "node")
     tree.file("/dev/file")
-    assert tree.host.node_number("/dev/node") == "c 188:5"
+    assert tree.host.node("/dev/node")[0] == "c 188:5"
     for path in ("/dev/link", "/dev/file", "/dev", "/dev/gone", "/dev/node/x"):
-        assert tree.host.node_number(path) == ""
+        assert tree.host.node(path) == ("", 0)

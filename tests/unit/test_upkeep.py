@@ -6,15 +6,18 @@ import pytest
 import yaml
 
 from device_plugin import config
+from device_plugin.allocation import Share
 from device_plugin.cdi import Specs
 from device_plugin.claimable import Absences
 from device_plugin.device import Device
+from device_plugin.discovery.path import device_of
 from device_plugin.discovery.program import Answer
+from device_plugin.health import check_nodes
 from device_plugin.inventory import Inventory
 from device_plugin.metrics import Metrics
 from device_plugin.podresources import Holder, Holdings
 from device_plugin.release import FREE_AFTER, Releases
-from device_plugin.state import Disabled, HandedOut
+from device_plugin.state import Disabled, HandedOut, Observed
 from device_plugin.upkeep import Upkeep
 
 R, S = "example.com/r", "example.com/s"
@@ -82,7 +85,8 @@ class Keeper:
 
     def hand_out(self, id_, resource=R, **numbers):
         device = self.inventory.snapshot(resource).by_id[id_].device
-        self.handed_out.remember(resource, [(device, numbers)])
+        [seen] = check_nodes(self.tree.host, resource, [Share(id_, device, 0)])
+        self.handed_out.remember(resource, [Observed(device, numbers, seen.own)])
 
     def list(self, resource=R):
         by_id = self.inventory.snapshot(resource).by_id
@@ -178,7 +182,7 @@ def test_what_is_left_over_keeps_its_numa_nodes(keeper):
     keeper.look()
     (listed,) = keeper.inventory.snapshot(R).devices
     assert listed.device == Device("gone", numa_nodes=(0, 1))
-    keeper.handed_out.remember(R, [(Device("other", numa_nodes=(3,)), {})])
+    keeper.handed_out.remember(R, [Observed(Device("other", numa_nodes=(3,)))])
     keeper.look()
     found = {one.device.id: one.device.numa_nodes for one in keeper.inventory.snapshot(R).devices}
     assert found == {"gone": (0, 1), "other": (3,)}
@@ -403,3 +407,66 @@ class TestForeign:
         assert keeper.upkeep.foreign == {R: {"GPU-0"}}
         keeper.held(healthy=["a"], streaming=[R])
         assert keeper.upkeep.foreign == {}
+
+
+def renamed(keeper):
+    """The node of a, which a container has, is known by a link from now on: as stick."""
+    keeper.tree.node("/dev/a")
+    keeper.tree.link("/dev/serial/by-id/stick", "../../a")
+    keeper.look(conf(r=paths("/dev/a")))
+    keeper.hand_out("a")
+    keeper.held(r=["a"])
+
+
+STICK = device_of("/dev/serial/by-id/stick")
+
+
+@pytest.mark.parametrize("key", ["r", "s"])
+def test_a_device_that_is_held_is_not_given_away_under_another_id(keeper, key):
+    """The config names it anew, or two sticks have one serial number: it is the same node."""
+    renamed(keeper)
+    keeper.look(conf(**{key: paths("/dev/serial/by-id/stick")}))
+    name = {"r": R, "s": S}[key]
+    assert {**keeper.list(), **keeper.list(name)} == {"a": "not in config"}
+    keeper.held()
+    keeper.held(after=FREE_AFTER)
+    assert keeper.list(name)[STICK] == ""
+
+
+def test_one_that_was_offered_already_is_withdrawn(keeper):
+    renamed(keeper)
+    keeper.tree.at("/dev/serial/by-id/stick").unlink()
+    keeper.tree.node("/dev/b")
+    keeper.tree.link("/dev/serial/by-id/stick", "../../b")
+    keeper.look(conf(r=paths("/dev/serial/by-id/*")))
+    assert keeper.list() == {"a": "not in config", STICK: ""}
+    keeper.tree.at("/dev/serial/by-id/stick").unlink()
+    keeper.tree.link("/dev/serial/by-id/stick", "../../a")
+    keeper.look()
+    assert keeper.list() == {"a": "not in config", STICK: "a container holds it as a"}
+
+
+def test_nor_after_a_restart(keeper, restarted):
+    renamed(keeper)
+    again = restarted()
+    again.look(conf(r=paths("/dev/serial/by-id/stick")))
+    assert list(again.list()) == ["a"]
+
+
+def test_a_node_that_went_and_came_back_is_not_held(keeper):
+    """It may be another device's, and the one that had it before knows nothing of it."""
+    renamed(keeper)
+    keeper.tree.at("/dev/a").rename(keeper.tree.at("/dev/gone"))  # the file keeps its inode
+    keeper.tree.node("/dev/a")
+    keeper.look(conf(r=paths("/dev/serial/by-id/stick")))
+    assert keeper.list() == {"a": "not in config", STICK: ""}
+
+
+def test_one_that_only_lies_beside_it_is_not_held(keeper):
+    """A companion may be another resource's device."""
+    for name in ("a", "b"):
+        keeper.tree.node(f"/dev/{name}")
+    keeper.look(conf(r=[{"path": "/dev/a", "with": ["/dev/b"]}]))
+    keeper.hand_out("a")
+    keeper.look(conf(r=[{"path": "/dev/a", "with": ["/dev/b"]}], s=paths("/dev/b")))
+    assert keeper.list(S) == {"b": ""}

@@ -106,3 +106,11 @@ def test_a_device_that_a_container_got_meanwhile_is_named_so(keeper):
     keeper.held(r=["a"])
     keeper.look()
     assert claimable(keeper) == {"a": HELD_BY_PLUGIN}
+
+
+def test_claims_do_not_get_what_a_container_has_under_another_id(keeper):
+    keeper.tree.link("/dev/by-name/stick", "../a")
+    keeper.look(conf(r=paths("/dev/a")))
+    keeper.hand_out("a")
+    keeper.look(by_claims("/dev/by-name/stick"))
+    assert claimable(keeper) == {}
