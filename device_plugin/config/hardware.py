@@ -107,6 +107,8 @@ def _nodes(selector: Selector, where: Where, report: Report, offer: Offer) -> It
         nodes.permissions(node.permissions, (*place, "permissions"), report)
         if known(node.subsystem):
             _subsystem(node, place, report, taken)
+        if node.name is not None and known(node.name) and (message := names.node(node.name)):
+            report.at((*place, "name"), message)
         yield nodes.moved(node.to, Handed(place, None, None), (*place, "to"), report, offer)
 
 
@@ -117,6 +119,6 @@ def _subsystem(node: NodeOf, where: Where, report: Report, taken: dict[str, Wher
     if node.subsystem in taken:
         line = report.line(taken[node.subsystem])
         message = f"the item in {line} takes every `{node.subsystem}` node that is left"
-        report.at(place, f"{message}; give it a `to`, or put it last")
-    elif node.to is None:
+        report.at(place, f"{message}; give it a `to` or a `name`, or put it last")
+    elif node.to is None and node.name is None:
         taken[node.subsystem] = place

@@ -175,6 +175,15 @@ def glob(text: str) -> str | None:
     return None
 
 
+def node(text: str) -> str | None:
+    """Check a glob over the kernel's names of nodes."""
+    if not text:
+        return "`name` is empty; remove it"
+    if "/" in text:
+        return f"`{show(text)}` holds a `/`; write the name without its folder: renderD*"
+    return glob(text)
+
+
 def hexadecimal(text: str, lengths: tuple[int, ...]) -> str | None:
     """Check a hexadecimal number of so many digits, or a glob over such numbers."""
     meant = text.lower().removeprefix("0x")

@@ -132,6 +132,8 @@ class NodeOf(Struct, frozen=True, forbid_unknown_fields=True):
     subsystem: str
     """`tty`, `video4linux`, `hidraw`, `input`, `sound`, `block`, `drm`, `nvme`, ...; `usb` is the
     device's own node in /dev/bus/usb."""
+    name: str | None = None
+    """Only those that the kernel calls so: a glob such as `renderD*`. Numbers may change."""
     to: str | None = None
     """Where the container finds the node, the first one that no earlier item takes. Without it:
     all that are left, each at the path that it has on the host."""

@@ -4,7 +4,9 @@ A node is handed out by the link that udev made for it, where there is one: that
 device whatever number it has when its container is restarted. Inside it has the kernel's name.
 """
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from functools import partial
 from typing import NamedTuple
 
@@ -68,9 +70,10 @@ def hand_over(
         to = item.to or (escape(node.path) if node.path != host_path else "")
         found.setdefault(host_path, Node(host_path, to, item.permissions))
         owned.append(entry.real)
-    for subsystem in missing:
-        there = any(node.subsystem == subsystem for node in nodes)
-        problem = f"it has {'too few' if there else 'no'} {subsystem} node{'s' * there}"
+    for item in missing:
+        there = any(takes(item, node) for node in nodes)
+        problem = f"it has {'too few' if there else 'no'} {item.subsystem} node{'s' * there}"
+        problem += f" called {item.name}" if item.name is not None else ""
         problems.append(problem + (f": {hint}" if hint else ""))
     control = {_CONTROL[node.subsystem] for _, node in chosen if node.subsystem in _CONTROL}
     problems += _accompany(look, [*map(Companion, sorted(control)), *_with(selector)], found)
@@ -103,20 +106,26 @@ def candidate(
 
 def choose(
     items: Iterable[NodeOf], nodes: Sequence[sysfs.Node]
-) -> tuple[list[tuple[NodeOf, sysfs.Node]], list[str]]:
-    """The nodes that each item takes, and the subsystems of which there are too few."""
+) -> tuple[list[tuple[NodeOf, sysfs.Node]], list[NodeOf]]:
+    """The nodes that each item takes, and the items that lack one."""
     left = list(nodes)
     chosen: list[tuple[NodeOf, sysfs.Node]] = []
     missing = []
     for item in items:
-        taken = [node for node in left if node.subsystem == item.subsystem]
+        taken = [node for node in left if takes(item, node)]
         if item.to is not None:
             del taken[1:]
         left = [node for node in left if node not in taken]
         chosen += [(item, node) for node in taken]
         if not taken and not item.optional:
-            missing.append(item.subsystem)
+            missing.append(item)
     return chosen, missing
+
+
+def takes(item: NodeOf, node: sysfs.Node) -> bool:
+    """Whether an item means a node, if it is not taken."""
+    is_called = item.name is None or fnmatchcase(os.path.basename(node.path), item.name)
+    return node.subsystem == item.subsystem and is_called
 
 
 def _with(selector: Selector) -> Iterator[Companion]:

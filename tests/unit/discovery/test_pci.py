@@ -122,6 +122,22 @@ def test_links_are_handed_out_and_names_stay_inside(boot, find):
     ]
 
 
+@pytest.mark.parametrize("selector", ['pci: {class: "0300"}', "gpu: {vendor: intel}"])
+def test_a_node_is_chosen_by_its_name(boot, find, selector):
+    """Who only decodes video needs no more of a GPU than its render node."""
+    one = find(boot(CARDS), f"{selector}, nodes: [{{subsystem: drm, name: 'renderD*'}}]")
+    (candidate,) = [c for c in one.candidates if c.device.id == "pci-0000-00-02-0"]
+    assert [(node.host_path, node.to) for node in candidate.device.nodes] == [
+        ("/dev/dri/by-path/pci-0000:00:02.0-render", "/dev/dri/renderD129"),
+    ]
+
+
+def test_a_node_of_that_name_that_is_missing_is_named(boot, find):
+    selector = "pci: {address: \"0000:00:0b.0\"}, nodes: [{subsystem: accel, name: 'renderD*'}]"
+    (one,) = find(boot(CARDS), selector).candidates
+    assert one.problem == "it has no accel node called renderD*"
+
+
 def test_a_function_without_a_driver_has_no_node(boot, find):
     machine = boot(CARDS)
     machine.bind("82:00.0")
