@@ -19,7 +19,8 @@ from device_plugin.discovery.match import Match
 from device_plugin.host import Look, Unusable
 
 _HUB = "09"
-_BUS = re.compile(r"/([^/]+)/usb([0-9]+)(?=/|$)")
+# What the kernel numbers as it finds it says nothing: then the folder above is the controller.
+_BUS = re.compile(r"/([^/]+)(?:/xhci-hcd\.[0-9]+(?:\.auto)?)?/usb([0-9]+)(?=/|$)")
 _INTERFACE = re.compile(r"[0-9]+-[0-9.]+:[0-9]+\.[0-9]+")  # that of a root hub is 1-0:1.0
 _RAW = "/dev/bus/usb"
 

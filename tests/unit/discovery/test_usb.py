@@ -86,6 +86,35 @@ def test_nodes_without_a_word_are_those_of_its_drivers_or_else_its_own(boot, fin
     assert paths(found["1-3.2"]) == ["/dev/bus/usb/001/006"]
 
 
+ARM = """
+platform
+  {first}.usb dwc3
+    xhci-hcd.7{auto} xhci-hcd
+      usb1 480
+        1-1 1a86:7523
+          1.0 ff/ff/ff ch341
+            ttyUSB0
+  {second}.usb dwc3
+    xhci-hcd.8{auto} xhci-hcd
+      usb2 480
+        2-1 1a86:7523
+          1.0 ff/ff/ff ch341
+            ttyUSB1
+"""
+
+
+@pytest.mark.parametrize("auto", ["", ".auto"])
+def test_controllers_are_known_by_what_does_not_change(boot, find, auto):
+    """The kernel numbers these as it finds them: 7 is the one at boot that is 8 at the next."""
+    ids = []
+    for first, second in (("fc000000", "fc400000"), ("fc400000", "fc000000")):
+        machine = boot(ARM.format(first=first, second=second, auto=auto))
+        found = by_port(find(machine, 'usb: {vendor: "1a86"}'))
+        ids.append([found[port].device.id for port in ("1-1", "2-1")])
+    assert ids[0] == ids[1][::-1]
+    assert len(set(ids[0])) == 2
+
+
 COMPOSITE = """
 platform
   3f980000.usb dwc2
