@@ -301,10 +301,10 @@ class Daemon:
             self._later[_Event.CONFIG] = self._reread_after
             return
         self._reread_after = now + _REREAD
+        self._post(_Event.FOLDERS)  # a link may lead elsewhere, be it to a file that is the same
         was, before = self._in_use.sha256_read, self._in_use.reread(self._serving.names)
         if self._in_use.sha256_read != was:
             self._metrics.reloaded("applied" if before is not None else "refused")
-            self._post(_Event.FOLDERS)  # the file may be elsewhere by now
         if before is None:
             return
         _log.info("config applied", sha256=self._in_use.sha256)

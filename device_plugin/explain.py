@@ -11,6 +11,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import suppress
 
+from device_plugin.allocation import Refused, inside
 from device_plugin.config import Checked, Config, Resource, runtimes
 from device_plugin.device import Candidate, Device, split_replica
 from device_plugin.discovery import Discovered, discover
@@ -79,7 +80,9 @@ def _path(
     yield ""
     whole = {(verdict.resource, verdict.device) for verdict in verdicts}
     by_resource: dict[str, dict[str, Entry]] = {}
+    insides: dict[str, str] = {}
     for resource, candidate, its in _having(look, config, nodes):
+        insides |= _insides(look, candidate.device)
         by_resource.setdefault(resource, {}).update((node.real, node) for node in its)
         is_whole = not is_folder or (resource, candidate.device.id) in whole
         what = "it" if is_whole else _several([shown(node.path) for node in its])
@@ -88,9 +91,8 @@ def _path(
         yield "No resource has it."
     if refused:
         yield fill(f"Not asked, because the config has a mistake in it: {', '.join(refused)}.")
-    yield from _access(
-        look, config, {name: list(its.values()) for name, its in by_resource.items()}
-    )
+    handed = {name: list(its.values()) for name, its in by_resource.items()}
+    yield from _access(look, config, handed, insides)
 
 
 def _facts(look: Look, entry: Entry, *, names: bool) -> Iterator[str]:
@@ -160,12 +162,27 @@ def _several(paths: Sequence[str]) -> str:
     return f"{', '.join(paths[:_NAMED])}{more}"
 
 
-def _access(look: Look, config: Config, handed: Mapping[str, Sequence[Entry]]) -> Iterator[str]:
+def _insides(look: Look, device: Device) -> dict[str, str]:
+    """Where containers find the device's nodes, by their real paths."""
+    found = {}
+    with suppress(Refused):  # it lacks what `to` asks for
+        for node, path in inside(device):
+            with suppress(Unusable):
+                found[look.entry(node.host_path).real] = path
+    return found
+
+
+def _access(
+    look: Look,
+    config: Config,
+    handed: Mapping[str, Sequence[Entry]],
+    insides: Mapping[str, str],
+) -> Iterator[str]:
     """What containers can do with the device nodes that they are handed, by resource."""
     as_on_the_host: dict[str, Entry] = {}
     for resource in config.resources:
         nodes = handed.get(resource.name, ())
-        yield from _unfit(resource, nodes)
+        yield from _unfit(resource, nodes, insides)
         if not nodes or not runtimes.sharing(resource.runtimes):
             continue
         if resource.container.cdi or resource.api == "dra":
@@ -183,13 +200,19 @@ def _paths(nodes: Iterable[Entry]) -> list[str]:
     return [shown(node.real) for node in nodes]
 
 
-def _unfit(resource: Resource, nodes: Iterable[Entry]) -> Iterator[str]:
+def _unfit(resource: Resource, nodes: Iterable[Entry], insides: Mapping[str, str]) -> Iterator[str]:
     """Which device nodes cannot be used under the runtimes that their resource names."""
     for runtime in dict.fromkeys(resource.runtimes):
         unfit: dict[str, list[str]] = {}
         for node in nodes:
-            block, tpu = stat.S_ISBLK(node.mode), runtimes.takes_tpus(resource)
-            if why := runtimes.refusal(runtime, node.real, block=block, tpu=tpu):
+            why = runtimes.refusal(
+                runtime,
+                node.real,
+                block=stat.S_ISBLK(node.mode),
+                inside=insides.get(node.real, ""),
+                tpu=runtimes.takes_tpus(resource),
+            )
+            if why is not None:
                 unfit.setdefault(why, []).append(shown(node.real))
         for why, paths in unfit.items():
             do = "does" if len(paths) == 1 else "do"
@@ -242,7 +265,8 @@ def _device(look: Look, config: Config, id_: str, *, names: bool) -> Iterator[st
                 yield shown(node.path)
                 yield from _facts(look, node, names=names)
             yield from _more(nodes)
-            yield from _access(look, config, {resource: nodes})
+            insides = _insides(look, candidate.device)
+            yield from _access(look, config, {resource: nodes}, insides)
 
 
 def _resource(look: Look, config: Config, name: str) -> Iterator[str]:
@@ -270,7 +294,10 @@ def _resource(look: Look, config: Config, name: str) -> Iterator[str]:
         yield from (fill(f"{one.what}: {one.reason}", "   ") for one in found.lost[:_MOST])
         yield from _more(found.lost)
     nodes = {node.real: node for one in discovered.candidates for node in _handed(look, one.device)}
-    yield from _unfit(resource, nodes.values())
+    insides: dict[str, str] = {}
+    for one in discovered.candidates:
+        insides |= _insides(look, one.device)
+    yield from _unfit(resource, nodes.values(), insides)
 
 
 def _summary(name: str, discovered: Discovered) -> str:

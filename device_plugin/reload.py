@@ -41,6 +41,8 @@ class ConfigInUse:
         """`checked` must hold a config."""
         assert checked.config is not None  # noqa: S101 - whoever starts the daemon has looked
         self._path = path
+        # Links in it are followed as the kernel does it: `..` is not taken out by its letters.
+        self._place = os.path.join(os.getcwd(), path)
         self._checked = checked
         self.config: Config = checked.config
         self.sha256 = checked.fingerprint  # of the config in use
@@ -102,7 +104,7 @@ class ConfigInUse:
     @property
     def folders(self) -> set[str]:
         """Where a change could alter the file, or what a link on the way to it leads to."""
-        look, path = Host().look(), os.path.abspath(self._path)
+        look, path = Host().look(), self._place
         paths = [path]
         with suppress(Unusable):
             names = [name for name in look.names(path) if name.endswith(ENDINGS)]

@@ -20,10 +20,10 @@ _WILD = r"\{[^{}]*\}|\[[^]]*\]|[*?]"  # what varies in a path: read as a digit
 _BLOCK = (
     r"/dev/(?!mapper/control$|mmcblk\d+rpmb)"
     r"(?:(?:disk|mapper|block|cciss)(?:/|$)|[shv]d|xvd|dasd|dm-|md[\d/]|loop\d|zram|ram|nbd|rbd|sr"
-    r"|mmcblk|mtdblock|pmem|drbd|bcache|nullb|ublkb|zd\d|fd\d|nvme\d+n)"
+    r"|mmcblk|mtdblock|pmem|drbd|bcache|nullb|ublkb|zd\d|zvol/|fd\d|nvme\d+n)"
 )
 _VFIO = r"/dev/(?:vfio(?:/|$)|iommu$)"
-_GROUP_OR_FUNCTION = r"/dev/vfio/(?:\d+$|devices/)"
+_TAKEN_FOR_TPU = r"/dev/(?:vfio(?!/vfio$)|accel)"  # by gVisor, which looks no further
 # What sandboxes have of their own: a container finds theirs, which does the same.
 _OWN = (
     *("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"),
@@ -43,7 +43,7 @@ _TWICE = (
     f" `nodes: [{{subsystem: {_GROUP}}}]`"
 )
 _NO_DRIVER = "the sandbox has no driver for it, so it cannot be opened"
-_TPU = "gVisor takes what is below /dev/vfio for a TPU, so the container does not start"
+_TPU = "gVisor takes it for a TPU, and ends with all containers of the Pod"
 _OF_FILES = ("/dev/shm/", "/dev/hugepages/", "/dev/mqueue/")  # noqa: S108
 # Annotations that a runtime reads when it makes the sandbox, before any container has its devices.
 _OF_THE_POD: Mapping[str, str] = {
@@ -80,7 +80,7 @@ def refusal(
     if runtime == "kata":
         return None if block or re.match(_VFIO, path) else _KATA
     if runtime == "runsc" and not re.fullmatch(_PROXIED, inside or path):
-        if not re.match(_GROUP_OR_FUNCTION, inside or path):
+        if not re.match(_TAKEN_FOR_TPU, inside or path):
             return None if tpu and re.match(_VFIO, path) else _NO_DRIVER
         return None if tpu else _TPU
     return None
@@ -99,7 +99,7 @@ def check(one: Examined, report: Report) -> None:
 
 
 def _unfit(runtime: str, selector: Selector) -> Iterator[_Unfit]:
-    if selector.path is not None and not any(map(PathPattern.parse(selector.path).fits, _OWN)):
+    if selector.path is not None and not _may_be_own(PathPattern.parse(selector.path)):
         yield from _by_name(runtime, selector.path, selector.to, ("path",))
     if runtime == "kata":
         yield from _kata(selector)
@@ -108,6 +108,11 @@ def _unfit(runtime: str, selector: Selector) -> Iterator[_Unfit]:
     for index, (item, written) in enumerate(zip(selector.companions, selector.with_, strict=True)):
         place = () if isinstance(written, str) else ("path",)
         yield from _by_name(runtime, item.path, item.to, ("with", index, *place))
+
+
+def _may_be_own(pattern: PathPattern) -> bool:
+    """Whether it is meant for what a sandbox has; what fits other terminals, too, is not."""
+    return any(map(pattern.fits, _OWN)) and not pattern.fits("/dev/ttyS0")
 
 
 def _by_name(runtime: str, path: str, to: str | None, place: Where) -> Iterator[_Unfit]:

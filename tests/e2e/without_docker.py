@@ -68,7 +68,7 @@ def main() -> int:
         print("`make e2e-down` stops it.")
     elif code:  # the demo takes away its cluster, and this one stays
         for made in (["-f", "examples/kind/pod.yaml"], ["-k", "examples/kind"]):
-            cluster.kubectl("delete", "--ignore-not-found", "--wait=false", *made)
+            cluster.kubectl("delete", "--ignore-not-found", "--timeout=60s", *made)
     return code
 
 

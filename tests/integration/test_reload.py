@@ -115,6 +115,22 @@ def test_the_swap_of_a_mounted_config_map(node, kubelet):
         kubelet.healthy(X, count)
 
 
+def test_a_link_that_leads_to_the_same_text_elsewhere_is_followed(node, kubelet):
+    """Nothing is new when it turns, and what is new later is there."""
+    for name in ("r1", "r2"):
+        (node.folder / name).mkdir()
+        (node.folder / name / "config.yaml").write_text(text(x=ONE))
+    (node.folder / "current").symlink_to("r1")
+    daemon = node.start({}, config=node.folder / "current" / "config.yaml")
+    kubelet.healthy(X)
+    (node.folder / "next").symlink_to("r2")
+    (node.folder / "next").rename(node.folder / "current")
+    (node.folder / "r1" / "config.yaml").touch()  # whatever the daemon does, it has done by now
+    daemon.wait_page("/readyz", 200)
+    (node.folder / "r2" / "config.yaml").write_text(text(x=ONE, y=ONE))
+    kubelet.healthy(Y)
+
+
 def test_a_folder_gains_and_loses_a_file(node, kubelet):
     folder = node.folder / "conf.d"
     folder.mkdir()

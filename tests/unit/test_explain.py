@@ -312,3 +312,16 @@ def test_what_is_below_vfio_may_be_a_tpu(tmp_path):
         assert checked.problems == ()
         said = " ".join("\n".join(lines("example.com/a", tmp_path, checked)).split())
         assert ("/dev/vfio/7 does not work with runsc" in said) == warned
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("what", ["example.com/a", "/dev/nvidia0", "nvidia0"])
+@pytest.mark.parametrize(("to", "works"), [("", True), (", to: /dev/gpu", False)])
+def test_gvisor_goes_by_the_name_in_the_container(what, to, works, tmp_path):
+    node(tmp_path, "/dev/nvidia0", 0o666)
+    device = f"{{path: /dev/nvidia0{to}}}"
+    text = f"{{name: example.com/a, devices: [{device}], runtimes: [runsc]}}"
+    checked = config.check(f"version: 1\nresources: [{text}]".encode(), "config.yaml")
+    said = " ".join("\n".join(lines(what, tmp_path, checked)).split())
+    assert ("does not work with runsc" not in said) == works
+    assert (checked.doubts == ()) == works

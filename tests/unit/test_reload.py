@@ -1,6 +1,8 @@
 """The config in use: what a changed file changes, and what a bad one does not."""
 
 import os
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -139,3 +141,24 @@ def test_a_link_on_the_way_to_the_file_is_watched_too(tmp_path):
     for path in (tmp_path / "app" / "etc" / "c.yaml", tmp_path / "app" / "etc"):
         folders = ConfigInUse(path, config.read(path)).folders
         assert {str(tmp_path), str(tmp_path / "v1" / "etc")} <= folders
+
+
+def test_a_path_back_through_a_link_leads_where_the_kernel_goes(tmp_path):
+    (tmp_path / "far" / "sub").mkdir(parents=True)
+    (tmp_path / "far" / "c.yaml").write_text(GOOD + resource("a"))
+    (tmp_path / "near").mkdir()
+    (tmp_path / "near" / "link").symlink_to("../far/sub")
+    path = tmp_path / "near" / "link" / ".." / "c.yaml"
+    assert str(tmp_path / "far") in ConfigInUse(path, config.read(path)).folders
+
+
+def test_a_relative_path_outlives_its_folder(tmp_path, monkeypatch):
+    """Whoever removed it also removed where the process stands."""
+    there = tmp_path / "there"
+    there.mkdir()
+    (there / "c.yaml").write_text(GOOD + resource("a"))
+    monkeypatch.chdir(there)
+    in_use = ConfigInUse(Path("c.yaml"), config.read(Path("c.yaml")))
+    shutil.rmtree(there)
+    assert in_use.folders == {str(tmp_path)}
+    assert in_use.reread() is None

@@ -34,6 +34,8 @@ def main() -> int:
     except places.CannotStart as why:
         print(f"e2e: {why}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
     return 0
 
 

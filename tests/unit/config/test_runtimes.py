@@ -8,7 +8,7 @@ KATA = "only block devices and VFIO groups reach its virtual machine"
 BIND = "bind it to vfio-pci, and select it by `vfio`"
 BY_NAME = f"by its name it is no block device, and {KATA}"
 NO_DRIVER = "the sandbox has no driver for it, so it cannot be opened"
-TPU = "gVisor takes what is below /dev/vfio for a TPU, so the container does not start"
+TPU = "gVisor takes it for a TPU, and ends with all containers of the Pod"
 ALL = ["runc", "crun", "runsc", "kata"]
 
 
@@ -46,6 +46,7 @@ def test_what_shares_the_hosts_kernel_has_everything(runtimes):
         *("/dev/disk/by-id/wwn-*", "/dev/md127", "/dev/mmcblk0p1", "/dev/md/data"),
         *("/dev/nvme{n}n1", "/dev/nvme?n1", "/dev/nvme[0-9]*n1", "/dev/dasda", "/dev/zd0"),
         *("/dev/ublkb0", "/dev/fd0", "/dev/mtdblock0", "/dev/cciss/c0d0", "/dev/mapper/*"),
+        "/dev/zvol/pool/a",
     ],
 )
 def test_kata_plugs_block_devices_into_its_machine_and_gvisor_has_none(path):
@@ -71,14 +72,14 @@ def test_a_sandbox_has_some_of_its_own(path):
     assert said(f"{{path: {path}, replicas: 9}}", *ALL) == []
 
 
-@pytest.mark.parametrize(
-    "path", ["/dev/{k}random", "/dev/*", "/dev/net/{name}", "/dev/f[u]se", "/dev/net"]
-)
+@pytest.mark.parametrize("path", ["/dev/{k}random", "/dev/net/{name}", "/dev/f[u]se", "/dev/net"])
 def test_a_pattern_may_mean_what_a_sandbox_has(path):
     assert said(f'{{path: "{path}"}}', *ALL) == []
 
 
-@pytest.mark.parametrize("path", ["/dev/{kind}random/x", "/dev/net/x*", "/dev/[!f]use"])
+@pytest.mark.parametrize(
+    "path", ["/dev/{kind}random/x", "/dev/net/x*", "/dev/[!f]use", "/dev/tty*", "/dev/*"]
+)
 def test_a_pattern_that_only_looks_so_does_not(path):
     assert len(said(f'{{path: "{path}"}}', "kata", "runsc")) == 2
 
@@ -139,6 +140,13 @@ def test_kata_takes_a_group_and_its_functions_for_different_devices(nodes, which
         f"5:20: warning: `vfio` {which} does not work with kata: it would add each function twice,"
         " by its group and by itself; choose one: `nodes: [{subsystem: vfio}]`"
     )
+
+
+@pytest.mark.parametrize(
+    "path", ["/dev/accel/accel0", "/dev/vfio/noiommu-0", "/dev/vfio/", "/dev/vfio/devices/vfio0"]
+)
+def test_gvisor_takes_for_a_tpu_what_begins_like_one(path):
+    assert said(f"{{path: {path}}}", "runsc")[0].endswith(TPU)
 
 
 def test_hardware_by_its_nodes():
