@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit, setrlimit
 from typing import TYPE_CHECKING
 
 from device_plugin import __version__, commands, config
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from device_plugin.daemon import Daemon
 
 
+_FILES = 65_536
+_STOPPING = 1.0  # seconds that a stop takes at most, if nothing hangs
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -56,6 +59,7 @@ def _run(arguments: argparse.Namespace) -> int:
     # Blocked before there is any thread, and waited for by one: a handler would run only when the
     # main thread next executes bytecode, which may be an audit later.
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    _raise_file_limit()
     import structlog
 
     from device_plugin import log
@@ -97,11 +101,20 @@ def _run(arguments: argparse.Namespace) -> int:
     return OK
 
 
+def _raise_file_limit() -> None:
+    """Each resource takes a few files; the usual limit is for programs that use select(2)."""
+    soft, hard = getrlimit(RLIMIT_NOFILE)
+    wanted = _FILES if hard == RLIM_INFINITY else min(hard, _FILES)
+    if soft != RLIM_INFINITY and soft < wanted:
+        setrlimit(RLIMIT_NOFILE, (wanted, hard))
+
+
 def _heed_signals(daemon: "Daemon") -> None:
-    """SIGHUP reads the config again; the first other stops the daemon, the next one ends it."""
+    """SIGHUP reads the config again; the first other stops the daemon, a later one ends it."""
     while signal.sigwait(_SIGNALS) == signal.SIGHUP:
         daemon.reload()
     daemon.stop()
+    time.sleep(_STOPPING)  # whoever says it twice at once means no more by it
     while signal.sigwait(_SIGNALS) == signal.SIGHUP:
         pass  # there is nothing left to read it for
     os._exit(FAILED)

@@ -25,7 +25,9 @@ from device_plugin.plugin import OPTIONS, Plugin
 
 VERSION = "v1beta1"
 REGISTER_DEADLINE = 15.0  # seconds; the kubelet dials back for up to 10 within the call
-STREAM_DEADLINE = 5.0  # seconds from an accepted registration to its ListAndWatch
+# Seconds from an accepted registration to its ListAndWatch, doubling with each that was in vain: a
+# loaded kubelet may be as late each time.
+STREAM_DEADLINE, LONGEST_STREAM_DEADLINE = 5.0, 40.0
 SETTLED = 0.3  # seconds without another process's newer socket, after which that has left
 STEADY = 10.0  # seconds after which a stream that ends is no sign of trouble
 LONGEST_REST = 1.0  # seconds between sockets that somebody keeps removing
@@ -197,9 +199,10 @@ class Server(threading.Thread):
             return self._is_outlasting(accepted, self._endpoint, now)
         if plugin.was_opened:
             return "the kubelet ended ListAndWatch", None
-        left = accepted.since + STREAM_DEADLINE - now
+        deadline = backoff.doubling(self._failures + 1, STREAM_DEADLINE, LONGEST_STREAM_DEADLINE)
+        left = accepted.since + deadline - now
         if left <= 0:
-            return f"no ListAndWatch within {STREAM_DEADLINE:g} s of the registration", None
+            return f"no ListAndWatch within {deadline:g} s of the registration", None
         return "", left
 
     def _is_outlasting(

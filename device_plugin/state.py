@@ -63,6 +63,7 @@ class HandedOut:
         self._path = folder / _FILE
         self._file: int | None = None
         self._appended = 0
+        self._unsaved: set[str] = set()  # devices whose last line may be missing
         self.problem = ""
         try:
             self._boot = msgspec.json.encode([boot_id()])
@@ -99,6 +100,13 @@ class HandedOut:
             news = [one for one in now if self._handed.get(one.id) != one]
             self._handed.update((one.id, one) for one in now)
         self._append(news)
+        self.save()
+
+    def save(self) -> None:
+        """Write what could not be written when it was new. Raises OSError like `remember`."""
+        with self._lock:
+            left = [one for one in self._handed.values() if one.id in self._unsaved]
+        self._append(left)
 
     def _renewed(self, resource: str, observed: Observed) -> Handed:
         """With as many replicas as there ever were: containers may hold the last of them."""
@@ -135,8 +143,10 @@ class HandedOut:
         # It begins a line of its own: what came before may have been torn by a full disk.
         lines = b"\n" + _lines(map(msgspec.json.encode, news))
         self._appended += len(lines)
+        self._unsaved.update(one.id for one in news)
         if os.write(self._file, lines) < len(lines):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._unsaved.difference_update(one.id for one in news)
 
     def _compact(self, file: int) -> None:
         """Write the journal anew while others go on appending."""

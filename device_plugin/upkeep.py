@@ -6,6 +6,7 @@ Runs on the daemon's loop; `suspect`, `held`, `foreign` and `holdings` are for a
 import re
 import time
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 
@@ -218,6 +219,8 @@ class Upkeep:
     def no_answer(self) -> None:
         """The kubelet did not answer."""
         self._releases.no_answer()
+        if not self.holdings.asked:  # nobody ever says whether it still holds; an Allocate may
+            self.foreign.clear()
 
     def suspect(self, resource: str, id_: str) -> None:
         """The kubelet asked for a device that is not ours."""
@@ -258,6 +261,8 @@ class Upkeep:
             self._handed_out.forget(free)
         except OSError as error:
             _log.error("cannot note what is free", error=str(error))
+        with suppress(OSError):  # it was said when it was new
+            self._handed_out.save()
         return bool(free)
 
     def _retire(self, resource: str, grace: float) -> None:

@@ -35,6 +35,14 @@ def test_a_signal_ends_the_streams_and_takes_the_sockets_away(node, kubelet, sig
     assert {one.stream_error for one in kubelet.registrations} == {None}, "dropped, not ended"
 
 
+def test_a_signal_that_comes_twice_at_once_is_one(node, kubelet):
+    daemon = node.start(EIGHT)
+    kubelet.healthy(f"example.com/{next(iter(EIGHT))}", 2)
+    daemon.process.send_signal(signal.SIGTERM)
+    assert daemon.end() < 1
+    assert sockets(node) == {"kubelet.sock"}
+
+
 @pytest.mark.parametrize("where", ["arrival", "reply"])
 def test_sigterm_while_register_hangs(node, kubelet, where):
     kubelet.hold_registration(where)

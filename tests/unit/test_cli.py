@@ -203,3 +203,18 @@ def test_values_from_the_environment_are_what_they_would_be(monkeypatch):
     run = subparsers(commands.parser())["run"]
     given = run.parse_args(["--config", "c.yaml"])
     assert [type(value) for value in (given.node_name, given.pod, given.host_root)] == [str] * 3
+
+
+def test_closed_streams_are_not_taken_by_files_of_ours(tmp_path):
+    """What a library writes to stderr would stand in the midst of them."""
+    config, said = tmp_path / "c.yaml", tmp_path / "said"
+    config.write_text("version: 1")
+    code = (
+        f"import os, sys; sys.argv = ['device-plugin', 'check', {str(config)!r}]\n"
+        "from device_plugin.__main__ import main; main()\n"
+        f"said = os.open({str(said)!r}, os.O_WRONLY | os.O_CREAT)\n"
+        "for i in range(3): os.write(said, os.readlink(f'/proc/self/fd/{i}').encode() + b' ')"
+    )
+    shut = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", sys.executable, "-c", code]
+    subprocess.run(shut, check=True)
+    assert said.read_text().split() == ["/dev/null"] * 3

@@ -183,7 +183,7 @@ def test_a_torn_last_line_costs_only_itself(opened, tmp_path, cut):
     assert remembered(opened(), "a", "c") == {"a": {"/dev/a": "c 1:1"}, "c": {}}
 
 
-def test_a_line_torn_by_a_full_disk_costs_only_itself(opened, monkeypatch):
+def test_a_line_torn_by_a_full_disk_is_written_again(opened, monkeypatch):
     journal = opened()
     write = os.write
     monkeypatch.setattr("os.write", lambda file, data: write(file, data[:10]))
@@ -192,7 +192,7 @@ def test_a_line_torn_by_a_full_disk_costs_only_itself(opened, monkeypatch):
     monkeypatch.undo()
     note(journal, {"b": {"/dev/b": "c 1:2"}})
     assert remembered(journal, "a", "b") == {"a": {"/dev/a": "c 1:1"}, "b": {"/dev/b": "c 1:2"}}
-    assert remembered(opened(), "a", "b") == {"a": None, "b": {"/dev/b": "c 1:2"}}
+    assert remembered(opened(), "a", "b") == {"a": {"/dev/a": "c 1:1"}, "b": {"/dev/b": "c 1:2"}}
 
 
 @pytest.mark.parametrize(
@@ -373,3 +373,20 @@ def test_where_it_was_looked_is_watched(tree):
 def test_paths_that_can_be_none_are_moved_and_no_crash(tree):
     for path in ("\0", "/dev/\0", "\ud800"):
         assert moved(tree, a={path: "c 188:1"}).problem
+
+
+def test_what_could_not_be_written_is_written_later(opened, monkeypatch):
+    """A full disk must not make us forget, after a restart, what containers were given."""
+    journal, write = opened(), os.write
+    monkeypatch.setattr("os.write", lambda file, data: write(file, data[:3]))
+    for name in ("a", "b"):
+        with pytest.raises(OSError, match="No space left"):
+            note(journal, {name: {f"/dev/{name}": "c 1:1"}})
+    with pytest.raises(OSError, match="No space left"):
+        journal.save()
+    monkeypatch.undo()
+    note(journal, {"b": {"/dev/b": "c 1:1"}})  # nothing new
+    assert remembered(opened(), "a", "b") == {"a": {"/dev/a": "c 1:1"}, "b": {"/dev/b": "c 1:1"}}
+    size = os.fstat(journal._file).st_size
+    journal.save()
+    assert os.fstat(journal._file).st_size == size

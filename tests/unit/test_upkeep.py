@@ -402,6 +402,15 @@ class TestForeign:
         assert keeper.upkeep.foreign == {R: {"gpu-0", "gpu-1"}}
         assert keeper.list() == {"a": ""}
 
+    def test_where_the_kubelet_never_answers_a_suspicion_is_none_for_ever(self, keeper):
+        keeper.upkeep.suspect(R, "GPU-0")
+        keeper.upkeep.no_answer()
+        assert keeper.upkeep.foreign == {}
+        keeper.held(healthy=["a"], streaming=[R])
+        keeper.upkeep.suspect(R, "GPU-0")
+        keeper.upkeep.no_answer()  # it will again
+        assert keeper.upkeep.foreign == {R: {"GPU-0"}}
+
     def test_an_unknown_id_in_allocate_is_enough(self, keeper):
         keeper.upkeep.suspect(R, "GPU-0")
         assert keeper.upkeep.foreign == {R: {"GPU-0"}}
