@@ -10,4 +10,9 @@ def doubling(times: int, first: float, longest: float) -> float:
 
 def delay(failures: int, first: float, longest: float) -> float:
     """The same with jitter: nodes that fail together must not all come again together."""
-    return doubling(failures, first, longest) * random.uniform(0.8, 1.2)  # noqa: S311
+    return doubling(failures, first, longest) * jitter()
+
+
+def jitter() -> float:
+    """A factor near 1."""
+    return random.uniform(0.8, 1.2)  # noqa: S311 - no secret

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from device_plugin._api.deviceplugin.v1beta1 import deviceplugin_pb2_grpc as pb_grpc
-from device_plugin.listener import PATH_LIMIT, Listener, identity, is_dead, refusal
+from device_plugin.listener import PATH_LIMIT, Listener, identity, is_dead, promised, refusal
 from device_plugin.plugin import MAX_STREAMS, Plugin
 
 _T = TypeVar("_T")
@@ -80,15 +80,8 @@ class _Threads(ThreadPoolExecutor):
     An exception would end the thread in which gRPC takes calls, and every later one would hang.
     """
 
-    def submit(self, fn: Callable[..., _T], /, *args: Any, **kwargs: Any) -> Future[_T]:  # noqa: ANN401
-        future: Future[_T] = Future()
-
-        def run() -> None:
-            try:
-                future.set_result(fn(*args, **kwargs))
-            except BaseException as error:  # noqa: BLE001 - it is for whoever asks for the result
-                future.set_exception(error)
-
+    def submit(self, fn: Callable[..., _T], /, *args: Any, **kwargs: Any) -> Future[_T]:  # noqa: ANN401 - as Executor
+        future, run = promised(partial(fn, *args, **kwargs))
         with contextlib.suppress(RuntimeError):  # by then it is in the queue
             super().submit(run)
         return future

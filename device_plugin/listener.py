@@ -5,12 +5,14 @@ import os
 import socket
 import stat
 from collections.abc import Callable
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import grpc
+
+_T = TypeVar("_T")
 
 PATH_LIMIT = 107  # bytes of a unix socket's path, unix(7)
 # For a channel to a kubelet: nothing of an earlier one's connection may slow this one down.
@@ -53,6 +55,20 @@ def refusal(path: Path) -> OSError | None:
         except OSError as error:
             return error
     return None
+
+
+def promised(fn: Callable[[], _T]) -> tuple[Future[_T], Callable[[], None]]:
+    """A future, and what to run for it on some thread; for an executor of gRPC's."""
+    future: Future[_T] = Future()
+    future.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            future.set_result(fn())
+        except BaseException as error:  # noqa: BLE001 - it is for whoever asks for the result
+            future.set_exception(error)
+
+    return future, run
 
 
 class Listener:

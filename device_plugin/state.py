@@ -104,9 +104,8 @@ class HandedOut:
 
     def save(self) -> None:
         """Write what could not be written when it was new. Raises OSError like `remember`."""
-        with self._lock:
-            left = [one for one in self._handed.values() if one.id in self._unsaved]
-        self._append(left)
+        if self._unsaved:  # seldom, and Allocate is in a hurry
+            self._append([self._handed.get(id_) or Handed(id_) for id_ in list(self._unsaved)])
 
     def _renewed(self, resource: str, observed: Observed) -> Handed:
         """With as many replicas as there ever were: containers may hold the last of them."""

@@ -44,7 +44,7 @@ _TWICE = (
 )
 _NO_DRIVER = "the sandbox has no driver for it, so it cannot be opened"
 _TPU = "gVisor takes it for a TPU, and ends with all containers of the Pod"
-_OF_FILES = ("/dev/shm/", "/dev/hugepages/", "/dev/mqueue/")  # noqa: S108
+_OF_FILES = ("/dev/shm/", "/dev/hugepages/", "/dev/mqueue/")  # noqa: S108 - only names
 # Annotations that a runtime reads when it makes the sandbox, before any container has its devices.
 _OF_THE_POD: Mapping[str, str] = {
     "kata": "io.katacontainers.config.",

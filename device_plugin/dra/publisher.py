@@ -4,7 +4,6 @@ A thread does what follows from the facts: what is offered, and what the API ser
 written that is as it should be. The newest offers win, whatever happens meanwhile.
 """
 
-import random
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -12,7 +11,7 @@ from http import HTTPStatus
 
 import structlog
 
-from device_plugin.backoff import doubling
+from device_plugin.backoff import doubling, jitter
 from device_plugin.dra.cluster import LONGEST_DELAY, ApiError, Cluster, delay
 from device_plugin.dra.offer import Offer
 from device_plugin.dra.pool import Plan, plan, survivors
@@ -102,7 +101,7 @@ class Publisher:
     def _run(self) -> None:
         failures = 0
         while True:
-            if not failures and not self._woken.wait(AUDIT * _jitter()):
+            if not failures and not self._woken.wait(AUDIT * jitter()):
                 self._view.distrust()
             self._woken.clear()
             if self._stopping.is_set():
@@ -130,7 +129,7 @@ class Publisher:
             return 0
         disturbed, self._disturbed = self._disturbed, False
         if disturbed:
-            self._stopping.wait(SETTLE * _jitter())
+            self._stopping.wait(SETTLE * jitter())
         if self._view.stale:
             were_there = bool(self._view.slices)
             self._view.refresh()
@@ -233,7 +232,3 @@ class _Pace:
         self.rounds = self.rounds + 1 if now - self._last < QUIET + self._longest else 1
         self._last = now
         return doubling(self.rounds, FIRST_REST, self._longest)
-
-
-def _jitter() -> float:
-    return random.uniform(0.8, 1.2)  # noqa: S311

@@ -14,12 +14,13 @@ import stat
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import grpc
 
-from device_plugin.listener import PATH_LIMIT, Listener, is_dead
+from device_plugin.listener import PATH_LIMIT, Listener, is_dead, promised
 
 PLUGINS, REGISTRY = "plugins", "plugins_registry"
 _EIGHT = "[0-9a-f]{8}"
@@ -84,15 +85,7 @@ class _Threads(Executor):
     """A thread a call; the process ends without them, for the API server may hang."""
 
     def submit(self, fn: Callable[..., _T], /, *args: Any, **kwargs: Any) -> Future[_T]:  # noqa: ANN401
-        future: Future[_T] = Future()
-        future.set_running_or_notify_cancel()
-
-        def run() -> None:
-            try:
-                future.set_result(fn(*args, **kwargs))
-            except BaseException as error:  # noqa: BLE001 - it is whoever asks for the result's
-                future.set_exception(error)
-
+        future, run = promised(partial(fn, *args, **kwargs))
         try:
             threading.Thread(target=run, name="dra call", daemon=True).start()
         except RuntimeError as error:  # raised, it would end the thread in which gRPC takes calls
