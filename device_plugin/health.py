@@ -5,14 +5,14 @@ was handed out must stay what it was: a plain path that means another device by 
 container that never asked for it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import msgspec
 
 from device_plugin.allocation import Grant, Refused, Share
 from device_plugin.device import Candidate, Device
 from device_plugin.host import Host, Look, Unusable
-from device_plugin.state import HandedOut, Observed, Own
+from device_plugin.state import HandedOut, Observed, Owners
 
 
 def check_nodes(host: Host, resource: str, shares: Iterable[Share]) -> list[Observed]:
@@ -70,14 +70,14 @@ def check_mounts(host: Host, resource: str, grant: Grant) -> None:
                 raise Refused(f"mount {mount.host_path} of {resource} {why}") from None
 
 
-def check_held(look: Look, candidate: Candidate, owners: Mapping[Own, str]) -> Candidate:
+def check_held(look: Look, candidate: Candidate, owners: Owners) -> Candidate:
     """Fail a device that a container has under another ID, by an earlier config for instance.
 
     owners: the device that each node was when a container got it. Only a node that was there all
     the time is meant: one that went and came back may be another device's.
     """
-    for path in candidate.owned if owners else ():
-        owner = owners.get((path, look.host.node(path)[1]), candidate.device.id)
+    for path in (one for one in candidate.owned if one in owners):  # the others nobody holds
+        owner = owners[path].get(look.host.node(path)[1], candidate.device.id)
         if owner != candidate.device.id:
             problem = candidate.problem or f"a container holds it as {owner}"
             return msgspec.structs.replace(candidate, problem=problem)

@@ -23,6 +23,7 @@ _COMPACT = 1 << 20  # bytes after which the journal is written anew
 
 Numbers = Mapping[str, str]  # "c 188:0" by host path
 Own = tuple[str, int]  # real path and inode of a device's primary node
+Owners = Mapping[str, Mapping[int, str]]  # devices by these two
 
 
 class Observed(msgspec.Struct, frozen=True):
@@ -83,9 +84,14 @@ class HandedOut:
         return handed.numbers if handed else None
 
     @property
-    def owners(self) -> dict[Own, str]:
+    def owners(self) -> Owners:
         """The device that each primary node was, as it was handed out."""
-        return {one.own: one.id for one in list(self._handed.values()) if one.own[0]}
+        found: dict[str, dict[int, str]] = {}
+        for one in list(self._handed.values()):
+            path, inode = one.own
+            if path:
+                found.setdefault(path, {})[inode] = one.id
+        return found
 
     def of(self, resource: str) -> list[Handed]:
         return [one for one in list(self._handed.values()) if one.resource == resource]

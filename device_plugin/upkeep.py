@@ -26,7 +26,7 @@ from device_plugin.listing import Change, Listed, Update, merge
 from device_plugin.metrics import Metrics
 from device_plugin.podresources import Holdings
 from device_plugin.release import Releases
-from device_plugin.state import Disabled, HandedOut, Own
+from device_plugin.state import Disabled, HandedOut, Owners
 
 _MAX_NAMED = 20  # devices or notes in one go
 _MAX_HELD = 20_000  # IDs of one resource that the kubelet's word is taken for
@@ -47,7 +47,7 @@ class _Seen(msgspec.Struct, frozen=True):
     found_before: Mapping[str, Discovered]  # by the config that this one replaces
     holders: Mapping[str, str] = {}
     claimed: Mapping[str, str] = {}
-    owners: Mapping[Own, str] = {}
+    owners: Owners = {}
 
     def dropped(self, resource: str) -> set[str]:
         """The devices that are not found because the config has them no more."""
